@@ -29,8 +29,8 @@ from chaos.opensearch.administration import create_index
 from chaos.opensearch.foreign import COUNTERS, PERIOD_SECONDS, counted, not_of
 from chaos.opensearch.views import await_green
 from chaos.run.options import new_lab_id
-from chaos.target.labs import provisioning
-from chaos.target.labs.local import LocalLab
+from chaos.targets.labs import provisioning
+from chaos.targets.labs.local import LocalLab
 
 
 def measured(lab: LocalLab, questions: int) -> str:

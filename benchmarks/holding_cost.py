@@ -32,8 +32,8 @@ from chaos.history import EventWriter
 from chaos.opensearch.views import await_green, elected
 from chaos.registry import FAULTS, ready
 from chaos.run.options import new_lab_id
-from chaos.target.labs import network, provisioning
-from chaos.target.labs.local import LocalLab
+from chaos.targets.labs import network, provisioning
+from chaos.targets.labs.local import LocalLab
 
 CASES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("network.latency", {"links": "to zone c", "delay": "300ms"}),

@@ -20,8 +20,8 @@ from chaos.history import History
 from chaos.pytest_plugin import LoadRun
 from chaos.run.in_python import python_execution
 from chaos.run.options import new_lab_id
-from chaos.target.labs import provisioning
-from chaos.target.labs.local import LocalLab
+from chaos.targets.labs import provisioning
+from chaos.targets.labs.local import LocalLab
 
 GOOD = 0.999
 

@@ -21,8 +21,8 @@ import psutil
 from chaos.definitions import Topology, load_topology
 from chaos.faults.probes import Line
 from chaos.run.options import new_lab_id
-from chaos.target.labs import kinds
-from chaos.target.labs.base import BaseLab
+from chaos.targets.labs import kinds
+from chaos.targets.labs.base import BaseLab
 
 PINGS = 300
 KINDS = ("local", "docker")

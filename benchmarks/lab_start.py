@@ -19,8 +19,8 @@ import psutil
 
 from chaos.definitions import load_topology
 from chaos.run.options import new_lab_id
-from chaos.target.labs import network, provisioning
-from chaos.target.labs.local import LocalLab
+from chaos.targets.labs import network, provisioning
+from chaos.targets.labs.local import LocalLab
 
 GOALS = "goals on 2 cores: 15 s, ratio 1.2, 3 GB"
 

@@ -29,7 +29,7 @@ from chaos.history import History
 from chaos.load.config import ClientConfig, ClientHost, DriverConfig, Instrument, OperationConfig, Target
 from chaos.load.driver import Driver
 from chaos.provision.toxiproxy import ensure_toxiproxy
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.processes import wait_until
 
 FIRST_PORT = 18_474
 

@@ -25,8 +25,8 @@ from chaos.opensearch.rest import opensearch
 from chaos.opensearch.routing import default_routing_shards, shard_of
 from chaos.opensearch.views import administer, await_green, newest, views
 from chaos.run.options import new_lab_id
-from chaos.target.labs import provisioning
-from chaos.target.labs.local import LocalLab
+from chaos.targets.labs import provisioning
+from chaos.targets.labs.local import LocalLab
 
 INDEX = "chaos"
 TINY = Path(__file__).parents[1] / "tests" / "cluster" / "data" / "tiny.yaml"

@@ -26,9 +26,9 @@ from chaos.base.paths import ProcessIdentity
 from chaos.history import EventWriter
 from chaos.instruments.process_exits import Exits
 from chaos.provision.unprivileged import NODE_UID
-from chaos.target.labs import processes
-from chaos.target.labs.base import Resident
-from chaos.target.labs.local import LocalLab
+from chaos.targets.labs import processes
+from chaos.targets.labs.base import Resident
+from chaos.targets.labs.local import LocalLab
 
 COMMAND = ["/bin/sleep", "3600"]
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}

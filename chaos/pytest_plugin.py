@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from chaos.run.options import RunResult
     from chaos.run.pool import LabPool
     from chaos.run.retrying import Retries
-    from chaos.target.labs.base import BaseLab
+    from chaos.targets.labs.base import BaseLab
 
 MARKER = "chaos"
 ON = "--chaos-on"
@@ -178,7 +178,7 @@ def _refuse_options(config: pytest.Config) -> None:
     """Raises UsageError for an option that asks for what is not there, before anything is collected."""
     from chaos.base.errors import InvalidInput
     from chaos.definitions import load_topology
-    from chaos.target.labs import kinds
+    from chaos.targets.labs import kinds
 
     folder = config.rootpath / _experiments(config)
     if config.getoption("--chaos-experiments") is not None:

@@ -25,8 +25,8 @@ from chaos.faults import kinds, select
 from chaos.faults.fault import Fault
 from chaos.faults.offers import Providers
 from chaos.load import workloads
-from chaos.target.labs import kinds as targets
-from chaos.target.labs.base import BaseLab
+from chaos.targets.labs import kinds as targets
+from chaos.targets.labs.base import BaseLab
 
 FAULTS = kinds.discover()
 WORKLOADS = {name: workload.operations for name, workload in workloads.every().items()}

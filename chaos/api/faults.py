@@ -13,8 +13,8 @@ from chaos.faults.evidence import Evidence, Look, Probe, Simple
 from chaos.faults.kind import Kind, NetworkFault, NodeFault
 from chaos.faults.offers import Aim, Means
 from chaos.opensearch.rest import UNREADABLE
-from chaos.target.protocol import Lab
-from chaos.target.wiring import Wiring
+from chaos.targets.protocol import Lab
+from chaos.targets.wiring import Wiring
 
 __all__ = [
     "UNREADABLE",

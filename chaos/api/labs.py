@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from chaos.target.labs.local import LocalLab
+from chaos.targets.labs.local import LocalLab
 
 __all__ = ["LocalLab"]

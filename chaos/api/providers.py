@@ -11,6 +11,6 @@ from chaos.faults.fault import Grade
 from chaos.faults.moves import Move, Reversible, operation
 from chaos.faults.offers import Aim, Means, Provider
 from chaos.opensearch.views import administer
-from chaos.target.protocol import CAPABILITIES, Lab
+from chaos.targets.protocol import CAPABILITIES, Lab
 
 __all__ = ["CAPABILITIES", "Aim", "Grade", "Lab", "Means", "Move", "Provider", "Reversible", "administer", "operation"]

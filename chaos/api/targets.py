@@ -7,8 +7,8 @@ this module must stay cheap, because every command does: a class of labs is impo
 
 from __future__ import annotations
 
-from chaos.target.kind import TargetKind
-from chaos.target.kinds.local import Local
-from chaos.target.labs.base import BaseLab
+from chaos.targets.kind import TargetKind
+from chaos.targets.kinds.local import Local
+from chaos.targets.labs.base import BaseLab
 
 __all__ = ["BaseLab", "Local", "TargetKind"]

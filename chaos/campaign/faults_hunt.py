@@ -21,7 +21,7 @@ from chaos.definitions import Experiment
 from chaos.faults.offers import Offers
 from chaos.run.options import RunResult
 from chaos.run.stopping import Stop
-from chaos.target.labs.base import BaseLab
+from chaos.targets.labs.base import BaseLab
 
 WEAKNESS = "weakness"
 NOTHING = "nothing drawn"

@@ -30,7 +30,7 @@ from chaos.definitions.steps import FaultParams, Scene
 from chaos.definitions.topology import NodeSpec
 from chaos.faults.kind import built
 from chaos.faults.offers import Offers
-from chaos.target.wiring import Wiring
+from chaos.targets.wiring import Wiring
 
 HEALTHY_SECONDS = 20
 """How long the cluster is watched before the first fault."""

@@ -23,7 +23,7 @@ from chaos.run.options import RunResult
 from chaos.run.spec import On, RunSpec, carry_out
 from chaos.run.stopping import Stop, signals
 from chaos.statistics.store import new_series, write_series
-from chaos.target.labs.base import BaseLab
+from chaos.targets.labs.base import BaseLab
 
 
 class Labs(Protocol):

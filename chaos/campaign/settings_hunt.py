@@ -28,7 +28,7 @@ from chaos.definitions import Topology
 from chaos.opensearch.rest import NodeClient
 from chaos.run.pool import LabPool
 from chaos.run.stopping import Stop
-from chaos.target.labs.base import BaseLab
+from chaos.targets.labs.base import BaseLab
 
 PATIENCE = 30.0
 """Seconds within which health, a new index and the undo must answer."""

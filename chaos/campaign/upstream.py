@@ -29,9 +29,9 @@ from chaos.definitions.selectors import client_host
 from chaos.definitions.upstream import ALL, KEPT, REPRODUCED, UNCLEAR, Case, StepFile
 from chaos.run.pool import LabPool
 from chaos.run.stopping import Stop
-from chaos.target.labs.base import BaseLab
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.base import BaseLab
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import wait_until
 
 SHOWN = 4000
 """So many characters of what a step printed are kept: the first and the last half."""

@@ -120,7 +120,7 @@ class Context(Protocol):
     folder: Path
     """The run's."""
     machine: Any
-    """What this machine's kernel says of processors (:mod:`chaos.target.labs.usable`)."""
+    """What this machine's kernel says of processors (:mod:`chaos.targets.labs.usable`)."""
     lab: Any
     """The target. An instrument says in a Protocol of its own what it needs of it."""
     index: str

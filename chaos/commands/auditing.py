@@ -113,12 +113,12 @@ def _sheet(target: str | None, lab: str | None, attribute: str | None, access: d
     if any(access.values()):
         raise InvalidInput("how to reach a cluster is said of an address only", remedy="write http(s)://HOST:PORT")
     if lab is not None:
-        from chaos.target.labs import kinds
+        from chaos.targets.labs import kinds
 
         return cluster.of_lab(kinds.attach(lab), zone_attribute)
     assert target is not None
     if is_existing(target):
-        from chaos.target.existing.seen import first_true
+        from chaos.targets.existing.seen import first_true
 
         if attribute is not None:
             raise InvalidInput("a target's file says which attribute holds the zone", remedy="leave it out")

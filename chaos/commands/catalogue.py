@@ -50,7 +50,7 @@ def unavailable_on(lab_kind: str, topology: str | None = None) -> dict[str, list
     """
     from chaos.definitions import load_topology
     from chaos.registry import FAULTS, PROVIDERS
-    from chaos.target.labs import kinds
+    from chaos.targets.labs import kinds
 
     offers = {
         name: PROVIDERS.on(kinds.lacks(lab_kind, load_topology(name)), kinds.named(lab_kind).order)

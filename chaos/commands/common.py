@@ -20,7 +20,7 @@ out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty()
 
 
 DEFAULT_LAB = "local"
-"""What a lab is made of where nobody says (:mod:`chaos.target.labs.kinds`, which takes longer to load)."""
+"""What a lab is made of where nobody says (:mod:`chaos.targets.labs.kinds`, which takes longer to load)."""
 
 
 Definitions = Annotated[list[Path], typer.Argument(help="Experiment files.", metavar="EXPERIMENT...")]

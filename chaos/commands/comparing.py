@@ -160,7 +160,7 @@ def _made(
     from chaos.run.pool import LabPool
     from chaos.run.ready import refuse_unready
     from chaos.statistics.store import planned_group, refuse_incomparable
-    from chaos.target.labs import kinds as labs_of
+    from chaos.targets.labs import kinds as labs_of
 
     loaded = [load_experiment(Path(each), good=good) for each in (a, b)]
     # before an hour of runs that cannot be compared

@@ -57,7 +57,7 @@ def nemesis(
     objective: Objectives = None,
 ) -> None:
     """Draw an experiment at random and print, write or run it; or shrink one that failed."""
-    from chaos.target.labs import kinds
+    from chaos.targets.labs import kinds
 
     kind = of_kind or DEFAULT_LAB
     if (topology is None) == (shrink is None):

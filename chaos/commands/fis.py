@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from chaos.definitions import Experiment
     from chaos.definitions.existing import Existing
     from chaos.definitions.fis import FisFile
-    from chaos.target.existing.fis import Fis
-    from chaos.target.existing.target import ExistingTarget
+    from chaos.targets.existing.fis import Fis
+    from chaos.targets.existing.target import ExistingTarget
 
 On = Annotated[Path, typer.Option("--on", help="The target's file, such as topologies/existing/staging.yaml.")]
 Experiments = Annotated[list[Path], typer.Argument(help="Experiments that are to run there.")]
@@ -45,8 +45,8 @@ def target_of(on: Path) -> ExistingTarget:
 def mapped_on(paths: Sequence[Path], there: ExistingTarget) -> list[Experiment]:
     """The experiments with the cluster's own nodes. Raises InvalidInput where one cannot be mapped."""
     from chaos.registry import load_experiment
-    from chaos.target.existing import mapping
-    from chaos.target.existing.seen import seen_of
+    from chaos.targets.existing import mapping
+    from chaos.targets.existing.seen import seen_of
 
     seen = seen_of(there.target)
     made = []
@@ -70,7 +70,7 @@ def requests(
     """
     from chaos.registry import PROVIDERS
     from chaos.run import plan, reaching
-    from chaos.target.existing.target import ExistingTarget
+    from chaos.targets.existing.target import ExistingTarget
 
     target = ExistingTarget(there.target, experiment.topology)
     target.fis = there.fis
@@ -98,8 +98,8 @@ def requests(
 def priced(experiment: Experiment, target: Existing) -> str | None:
     """What AWS would ask for an experiment's faults by FIS at most, in words; None: none is FIS's. Asks nobody."""
     from chaos.aws.price import price, total
-    from chaos.target.existing.fis import Fis, Instance
-    from chaos.target.existing.target import ExistingTarget
+    from chaos.targets.existing.fis import Fis, Instance
+    from chaos.targets.existing.target import ExistingTarget
 
     if target.written.fis is None:
         return None
@@ -142,7 +142,7 @@ def fis_export(
     it.
     """
     from chaos.aws.shapes import Model
-    from chaos.target.existing.fis import EXPORT
+    from chaos.targets.existing.fis import EXPORT
 
     there, model = target_of(on), Model("fis")
     run = f"{EXPORT}-{secrets.token_hex(4)}"  # so that its client tokens are no earlier export's
@@ -255,7 +255,7 @@ def looks(
     """
     from chaos.aws.policy import ACTIONS, TAG, wanted_for
     from chaos.opensearch.views import administer
-    from chaos.target.existing import fis_role
+    from chaos.targets.existing import fis_role
 
     def ask(path: str) -> tuple[int, Any]:
         return administer(there, "GET", path)

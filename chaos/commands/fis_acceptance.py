@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from chaos.aws.price import Price
     from chaos.aws.recording import Recorder
     from chaos.definitions import Experiment
-    from chaos.target.existing.fis import Fis
-    from chaos.target.existing.target import ExistingTarget
+    from chaos.targets.existing.fis import Fis
+    from chaos.targets.existing.target import ExistingTarget
 
 CEILING = 5.0
 """US dollars."""
@@ -66,7 +66,7 @@ def fis_acceptance(
     as `run` runs them. Names, accounts, ids and addresses are replaced in the evidence; read it before you send it.
     Exit code 0: all is as we believe. 1: something is not. 2: refused, and nothing was made.
     """
-    from chaos.target.existing import rehearsing
+    from chaos.targets.existing import rehearsing
 
     reports = into.with_name(f"{into.stem}-reports")
     for each in (into, reports):
@@ -99,7 +99,7 @@ def fis_acceptance(
 
 def _asked(files: Sequence[Path], there: ExistingTarget) -> Asked:
     from chaos.aws.price import price, total
-    from chaos.target.existing.acceptance import WAIT
+    from chaos.targets.existing.acceptance import WAIT
 
     assert there.fis is not None
     mapped = fis_commands.mapped_on(files, there)
@@ -141,7 +141,7 @@ class Evidence:
 
     def gather(self, on: Path, reports: Path) -> bool:
         """Whether all is as we believe. Where it is not, no experiment is run. ``reports``: a folder for theirs."""
-        from chaos.target.existing import acceptance
+        from chaos.targets.existing import acceptance
 
         fis = self._there.fis
         assert fis is not None

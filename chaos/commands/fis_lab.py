@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from chaos.base.errors import LabError
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.processes import wait_until
 
 TOPOLOGY, SCALE = "3az-tuned", "20"
 START_SECONDS, END_SECONDS = 120.0, 120.0

@@ -17,7 +17,7 @@ from chaos.commands.planned import Planned, at_rung
 from chaos.definitions.experiment import Controller, GoodFloor, GuardCommand
 from chaos.definitions.hooks import Hook
 from chaos.definitions.slis import INTERVALS
-from chaos.target.existing.compare import Row
+from chaos.targets.existing.compare import Row
 
 if TYPE_CHECKING:
     from chaos.definitions import Experiment, Phase

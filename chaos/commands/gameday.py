@@ -20,9 +20,9 @@ from chaos.base.text import plural
 from chaos.commands.common import out, say
 
 if TYPE_CHECKING:
-    from chaos.campaign.gamedays.board import Board
     from chaos.commands.gameday_hands import TargetHands
     from chaos.definitions.gameday import GameDay
+    from chaos.gamedays.board import Board
 
 File = Annotated[Path, typer.Argument(help="A game day's file, such as experiments/gamedays/staging.yaml.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why, for the record.", prompt=False)]
@@ -42,8 +42,8 @@ def _board(day: GameDay) -> Board:
 
 def _board_of(file: Path) -> Board:
     """Of the target in ``file``. Raises InvalidInput where it names no index for notes."""
-    from chaos.campaign.gamedays.board import Board
     from chaos.definitions.existing import load_existing
+    from chaos.gamedays.board import Board
     from chaos.run.recovering_on import cluster_of
 
     target = load_existing(file)
@@ -109,8 +109,8 @@ def gameday_validate(
 
     Times are in the window's zone and in UTC, across the next clock changes.
     """
-    from chaos.campaign.gamedays import announce, asking, freezes, gates, windows
     from chaos.definitions.gameday import load_gameday
+    from chaos.gamedays import announce, asking, freezes, gates, windows
 
     day, now = load_gameday(file), at.replace(tzinfo=UTC) if at is not None else _now()
     written = day.written
@@ -166,8 +166,8 @@ def gameday_check(
     Where the window is shut, calendars, plans and approval are asked as of its next opening. Exit codes as of a firing:
     0 nothing refuses it now, or it was held already; 2 refused; 7 held.
     """
-    from chaos.campaign.gamedays.check import check, code_of
     from chaos.definitions.gameday import load_gameday
+    from chaos.gamedays.check import check, code_of
 
     day = load_gameday(file)
     found, already = check(day, _hands(day, Path("reports")), _now, change)
@@ -190,9 +190,9 @@ def gameday_plan(
 
     Exit code 2 where an experiment's plan is refused now.
     """
-    from chaos.campaign.gamedays import approval, gates
-    from chaos.campaign.gamedays.day import content_of
     from chaos.definitions.gameday import load_gameday
+    from chaos.gamedays import approval, gates
+    from chaos.gamedays.day import content_of
 
     day = load_gameday(file)
     hands = _hands(day, Path("reports"))
@@ -221,10 +221,10 @@ def gameday_approve(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask; what is approved is shown all the same.")] = False,
 ) -> None:
     """Sign exactly what the day comes to now. It is shown in words first. Sends GETs only."""
-    from chaos.campaign.gamedays import approval
-    from chaos.campaign.gamedays.board import used_id
-    from chaos.campaign.gamedays.day import content_of
     from chaos.definitions.gameday import load_gameday
+    from chaos.gamedays import approval
+    from chaos.gamedays.board import used_id
+    from chaos.gamedays.day import content_of
 
     day = load_gameday(file)
     hands = _hands(day, Path("reports"))
@@ -259,9 +259,9 @@ def gameday_consent(
     The notes index is made where it is not there. A consent that stands is replaced. To take it back: delete the
     document gameday-consent, and the key's line from the allowed signers.
     """
-    from chaos.campaign.gamedays import consent
-    from chaos.campaign.gamedays.board import CONSENT
     from chaos.definitions.gameday import load_gameday
+    from chaos.gamedays import consent
+    from chaos.gamedays.board import CONSENT
 
     day = load_gameday(file)
     wanted = day.written.consent
@@ -300,11 +300,11 @@ def gameday_run(
     4 stopped; 5 error; 6 dirty; 7 held: it was stopped, or a person must let it go on first.
     """
     from chaos.base.paths import make_folder
-    from chaos.campaign.gamedays.announce import Announcer, stop_line
-    from chaos.campaign.gamedays.day import Day
-    from chaos.campaign.gamedays.record import FILE, Record
     from chaos.commands.gameday_page import begun, finish
     from chaos.definitions.gameday import load_gameday
+    from chaos.gamedays.announce import Announcer, stop_line
+    from chaos.gamedays.day import Day
+    from chaos.gamedays.record import FILE, Record
 
     day = load_gameday(file)
     folder = Path(day.written.record) / day.name / f"{_now():%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
@@ -332,9 +332,9 @@ def gameday_run(
 
 def gameday_status(file: File) -> None:
     """What the cluster knows of this game day: lock, holds, wishes to stop, days that were held. Sends no change."""
-    from chaos.campaign.gamedays.board import CONSENT, LOCK, STOP, day_id, hold_id
-    from chaos.campaign.gamedays.consent import SIGNATURE
     from chaos.definitions.gameday import load_gameday
+    from chaos.gamedays.board import CONSENT, LOCK, STOP, day_id, hold_id
+    from chaos.gamedays.consent import SIGNATURE
 
     day = load_gameday(file)
     board = _board(day)
@@ -359,9 +359,9 @@ def gameday_stop(file: File, reason: Reason) -> None:
     A file that is wrong elsewhere stops nobody from stopping: only its target is needed. Where the cluster is out of
     reach: the stop file on the runner, as each announcement says.
     """
-    from chaos.campaign.gamedays.announce import stop_line
-    from chaos.campaign.gamedays.board import STOP
     from chaos.definitions.gameday import load_gameday, target_of
+    from chaos.gamedays.announce import stop_line
+    from chaos.gamedays.board import STOP
 
     elsewhere = "the line that each announcement carries"
     try:
@@ -388,9 +388,9 @@ def gameday_stop(file: File, reason: Reason) -> None:
 
 def gameday_resume(file: File, reason: Reason) -> None:
     """Clear a hold, a wish to stop and what dead days left, with the reason why days may begin again."""
-    from chaos.campaign.gamedays.board import STOP, hold_id
-    from chaos.campaign.gamedays.record import FILE, Record
     from chaos.definitions.gameday import load_gameday
+    from chaos.gamedays.board import STOP, hold_id
+    from chaos.gamedays.record import FILE, Record
 
     day = load_gameday(file)
     board = _board(day)
@@ -410,9 +410,9 @@ def gameday_resume(file: File, reason: Reason) -> None:
 def _ended(day: GameDay, board: Board) -> list[str]:
     """Say of days that never ended that they are over, once it is seen that nobody holds them; the stop file that a
     drill of theirs left is taken away. Raises Held."""
-    from chaos.campaign.gamedays import drill
-    from chaos.campaign.gamedays.board import Lock, day_id
-    from chaos.campaign.gamedays.gates import OVER, UNDER_WAY
+    from chaos.gamedays import drill
+    from chaos.gamedays.board import Lock, day_id
+    from chaos.gamedays.gates import OVER, UNDER_WAY
 
     days = board.every(day_id(day.name, ""))
     dead = [id for id, source in sorted(days.items()) if source.get("state") == UNDER_WAY]
@@ -438,8 +438,8 @@ def gameday_forget(file: File) -> None:
     The consent stays, and so does each used approval until it expires: it is for one day only. Refused while a day is
     under way. After it, a day could be held twice, with another approval.
     """
-    from chaos.campaign.gamedays.board import LOCK
     from chaos.definitions.gameday import load_gameday
+    from chaos.gamedays.board import LOCK
 
     board = _board(load_gameday(file))
     if board.exists() and board.get(LOCK) is not None:
@@ -461,7 +461,7 @@ def gameday_history(
     ] = None,
 ) -> None:
     """The days that were held, and whether their records are as they were written. Exit code 1 where one is not."""
-    from chaos.campaign.gamedays import record
+    from chaos.gamedays import record
 
     files = _records(what)
     if not files:
@@ -526,8 +526,8 @@ def gameday_schedule(
 
     Nothing is installed. Whatever fires it, and however often: `gameday run` holds all gates itself.
     """
-    from chaos.campaign.gamedays import schedule
     from chaos.definitions.gameday import load_gameday
+    from chaos.gamedays import schedule
 
     day = load_gameday(file)
     known = next((each for each in schedule.KINDS if each == kind), None)

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaos.base.errors import ChaosError, Exit, InvalidInput
-from chaos.campaign.gamedays.alerts import Moment
-from chaos.campaign.gamedays.day import Ran
-from chaos.campaign.gamedays.gates import LabRun
 from chaos.commands.running_on import Runs, busy
 from chaos.definitions.existing import Existing, load_existing
 from chaos.definitions.gameday import GameDay
+from chaos.gamedays.alerts import Moment
+from chaos.gamedays.day import Ran
+from chaos.gamedays.gates import LabRun
 from chaos.history import reader
 from chaos.statistics.judged import judged
-from chaos.target.existing.target import ExistingTarget
+from chaos.targets.existing.target import ExistingTarget
 
 if TYPE_CHECKING:
     from chaos.definitions import Experiment
@@ -75,7 +75,7 @@ class TargetHands:
         return self._experiments
 
     def plans(self) -> list[dict[str, Any]]:
-        from chaos.campaign.gamedays import decided
+        from chaos.gamedays import decided
         from chaos.run import plan
 
         experiments = self.experiments()

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from chaos.base.errors import ChaosError, Exit
-from chaos.campaign.gamedays import page, record, textfile
-from chaos.campaign.gamedays.day import HOLDS, OUTCOMES
 from chaos.commands.common import say
 from chaos.definitions.gameday import GameDay
+from chaos.gamedays import page, record, textfile
+from chaos.gamedays.day import HOLDS, OUTCOMES
 from chaos.statistics.judged import judged
 from chaos.statistics.store import is_run
 

@@ -56,7 +56,7 @@ def hunt(
     from chaos.run import space
     from chaos.run.pool import LabPool
     from chaos.run.stopping import Stop, signals
-    from chaos.target.labs import kinds
+    from chaos.targets.labs import kinds
 
     if over not in OVER:
         raise InvalidInput(f"--over {over}: expected settings or faults")
@@ -114,7 +114,7 @@ def _over_faults(
     from chaos.registry import FAULTS, PROVIDERS
     from chaos.run.options import RunResult
     from chaos.run.spec import RunSpec, carry_out
-    from chaos.target.labs import kinds
+    from chaos.targets.labs import kinds
 
     options = nemesis.Options(
         topology=spec,

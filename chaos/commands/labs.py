@@ -29,7 +29,7 @@ def lab_up(
     from chaos.commands import leases
     from chaos.definitions import load_topology
     from chaos.run import space
-    from chaos.target.labs import kinds
+    from chaos.targets.labs import kinds
 
     kind = of_kind or DEFAULT_LAB
     spec = load_topology(topology)

@@ -21,10 +21,10 @@ from chaos.base.paths import ProcessIdentity, write_json
 from chaos.definitions import Topology
 from chaos.faults.ledger import registrations
 from chaos.opensearch.rest import NodeClient
-from chaos.target.labs import base, kinds, sweep
-from chaos.target.labs.base import BaseLab
-from chaos.target.labs.processes import wait_until
-from chaos.target.parts import Parts
+from chaos.targets.labs import base, kinds, sweep
+from chaos.targets.labs.base import BaseLab
+from chaos.targets.labs.processes import wait_until
+from chaos.targets.parts import Parts
 
 GATEWAY_SECONDS = 20.0
 
@@ -129,7 +129,7 @@ def _login(access: Access) -> str | None:
 def _start_gateway(lab: BaseLab, listener: socket.socket) -> None:
     with open(lab.folder / "logs" / "gateway.log", "ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "chaos.target.labs.gateway", lab.id, str(listener.fileno())],
+            [sys.executable, "-m", "chaos.targets.labs.gateway", lab.id, str(listener.fileno())],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

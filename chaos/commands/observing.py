@@ -56,8 +56,8 @@ def observe(
     from chaos.base.console import Reporter
     from chaos.base.units import Duration
     from chaos.definitions.existing import load_existing, today
-    from chaos.target.existing import compare
-    from chaos.target.existing.seen import seen_of
+    from chaos.targets.existing import compare
+    from chaos.targets.existing.seen import seen_of
 
     target = load_existing(on)
     seconds = float(Duration.parse(lasting))
@@ -149,7 +149,7 @@ def _observed(
     from chaos.opensearch.rest import NodeClient
     from chaos.programs.observation.watch import Watch, Way
     from chaos.run.stopping import Stop, signals
-    from chaos.target.existing.seen import only_get
+    from chaos.targets.existing.seen import only_get
 
     file = target.written
     folder = out_folder / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-observe-{file.name}-{secrets.token_hex(2)}"

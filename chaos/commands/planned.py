@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from chaos.definitions import Experiment
     from chaos.definitions.existing import Existing
     from chaos.run.reaching import AtRung, Reached
-    from chaos.target.existing.compare import Row
-    from chaos.target.existing.mapping import Mapped
-    from chaos.target.existing.rehearsing import Rehearsed
+    from chaos.targets.existing.compare import Row
+    from chaos.targets.existing.mapping import Mapped
+    from chaos.targets.existing.rehearsing import Rehearsed
 
 THE_CLUSTER, NEEDS, FAULTS, THE_FILE = "the cluster", "what the experiment needs", "faults", "the file"
 """What refuses; a phase, by its name, is the fifth, and AWS FIS the sixth."""
@@ -51,7 +51,7 @@ class Planned:
 
         Nothing is known to be so while the cluster is not as its file says, or could not be read.
         """
-        from chaos.target.existing.compare import Sign
+        from chaos.targets.existing.compare import Sign
 
         if any(where == THE_CLUSTER for where, _ in self.refused):
             return []

@@ -41,7 +41,7 @@ def plans_on(
     from chaos.definitions.existing import load_existing, today
     from chaos.registry import PROVIDERS
     from chaos.run import reaching
-    from chaos.target.existing.seen import seen_of
+    from chaos.targets.existing.seen import seen_of
 
     target = load_existing(file)
     day = today()
@@ -69,7 +69,7 @@ def planned(experiment: Experiment, target: Existing, seen: Any, seed: int, offe
     """What it would be there, and what forbids it. Pure."""
     from chaos.definitions.detection import Detection
     from chaos.run import lasting, notes, on_target, plan, reaching
-    from chaos.target.existing import compare, mapping
+    from chaos.targets.existing import compare, mapping
 
     mapped = mapping.mapped(experiment.topology, target.written, seen)
     there = experiment.model_copy(update={"topology": mapped.topology})

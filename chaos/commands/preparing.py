@@ -19,7 +19,7 @@ def doctor() -> None:
     """List every prerequisite, what was found, and the remedy for what was not."""
     from chaos.provision.doctor import examine
     from chaos.run.recovery import leftovers
-    from chaos.target.labs import kinds
+    from chaos.targets.labs import kinds
 
     table = Table("", "prerequisite", "found", "remedy", box=None, pad_edge=False)
     bad = False
@@ -63,11 +63,11 @@ def docker_image(
     ] = None,
 ) -> None:
     """Build images for docker labs from what this machine has: no registry is asked."""
-    from chaos.target.labs import kinds
+    from chaos.targets.labs import kinds
 
     kinds.of_kind("docker")
     from chaos.provision import lock
-    from chaos.target.labs.docker import images
+    from chaos.targets.labs.docker import images
 
     for name in images.build(version or lock.DEFAULT_VERSION, lambda text: out.print(text, markup=False)):
         out.print(f"image {name}", markup=False)

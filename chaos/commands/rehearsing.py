@@ -37,8 +37,8 @@ def looked(every: Sequence[Planned]) -> list[Planned]:
     """
     from chaos.registry import PROVIDERS
     from chaos.run import on_target, reaching
-    from chaos.target.existing.compare import Row, Sign
-    from chaos.target.existing.fis import Fis
+    from chaos.targets.existing.compare import Row, Sign
+    from chaos.targets.existing.fis import Fis
 
     target = every[0].target
     if target.written.fis is None:
@@ -68,7 +68,7 @@ def looked(every: Sequence[Planned]) -> list[Planned]:
 def hung(file: FisFile) -> str:
     """How long a fault may last past its phase while AWS answers nothing, from the times that are waited."""
     from chaos.aws.clients import ATTEMPTS, CONNECT_TIMEOUT, PAUSES, READ_TIMEOUT
-    from chaos.target.existing.fis import HUNG_SECONDS, QUESTIONS_BEFORE_STOP
+    from chaos.targets.existing.fis import HUNG_SECONDS, QUESTIONS_BEFORE_STOP
 
     return (
         f"while AWS answers nothing, a fault by FIS (an instance that is stopped, for example) may last "
@@ -85,8 +85,8 @@ def rehearsed(made: Planned) -> Planned:
     """
     from chaos.commands.fis import requests
     from chaos.run import recovering_on
-    from chaos.target.existing import rehearsing
-    from chaos.target.existing.compare import Row, Sign
+    from chaos.targets.existing import rehearsing
+    from chaos.targets.existing.compare import Row, Sign
 
     if made.refused:
         return made

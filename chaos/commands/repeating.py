@@ -41,7 +41,7 @@ def repeated(
     from chaos.run.leftovers import refuse_leftovers
     from chaos.run.pool import LabPool
     from chaos.run.ready import refuse_unready
-    from chaos.target.labs.kinds import require
+    from chaos.targets.labs.kinds import require
 
     if lab is None:
         require(kind)

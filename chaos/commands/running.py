@@ -69,7 +69,7 @@ def run(
     from chaos.run.execution import refuse_lacking
     from chaos.run.leftovers import refuse_leftovers, refuse_second_run
     from chaos.run.spec import On, RunSpec, carry_out
-    from chaos.target.labs import kinds
+    from chaos.targets.labs import kinds
 
     kind = of_kind or DEFAULT_LAB
     if on is not None and of_kind is not None:

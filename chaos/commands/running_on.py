@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from chaos.definitions import Experiment
     from chaos.run.guards import Guard
     from chaos.run.options import Permits, RunResult
-    from chaos.target.existing.compare import Row
+    from chaos.targets.existing.compare import Row
 
 
 def runs_on(
@@ -119,7 +119,7 @@ class Runs:
         from chaos.definitions.existing import load_existing, today
         from chaos.registry import PROVIDERS
         from chaos.run import reaching
-        from chaos.target.existing.seen import seen_of
+        from chaos.targets.existing.seen import seen_of
 
         target, day = load_existing(self.file), today()
         seen = seen_of(target, shards=True)
@@ -163,7 +163,7 @@ class Runs:
         from chaos.base.console import Reporter
         from chaos.registry import PROVIDERS
         from chaos.run.spec import On, RunSpec, carry_out
-        from chaos.target.existing.target import ExistingTarget
+        from chaos.targets.existing.target import ExistingTarget
 
         if self.over is not None:
             raise InvalidInput(f"{experiment.name} is not run: {self.over}")
@@ -227,7 +227,7 @@ def _told(head: str, rows: Sequence[tuple[str, Row]]) -> list[str]:
 def _under_way(made: Planned) -> list[tuple[str, Row]]:
     """Another run, by which the cluster is not as its file says; nothing where that cannot be read."""
     from chaos.run import on_target
-    from chaos.target.existing.target import ExistingTarget
+    from chaos.targets.existing.target import ExistingTarget
 
     try:
         rows = on_target.under_way(ExistingTarget(made.target, made.experiment.topology))
@@ -240,7 +240,7 @@ def busy(every: Sequence[Planned]) -> list[tuple[str, Row]]:
     """What a plan does not ask for, since it is more than a look: templates of others, and another run."""
     from chaos.registry import PROVIDERS
     from chaos.run import on_target, reaching
-    from chaos.target.existing.target import ExistingTarget
+    from chaos.targets.existing.target import ExistingTarget
 
     made = every[0]
     cluster = ExistingTarget(made.target, made.experiment.topology)

@@ -42,7 +42,7 @@ def fis_endpoint(
     It really breaks the lab, and undoes at its end and at its restart. It shows nothing about AWS (docs/fis.md).
     """
     from chaos.fis_endpoint.standing import standing
-    from chaos.target.labs.local import LocalLab
+    from chaos.targets.labs.local import LocalLab
 
     for each in (target, domain):
         if each is not None and each.suffix != ".yaml":

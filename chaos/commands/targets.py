@@ -19,7 +19,7 @@ from chaos.commands.common import out
 
 if TYPE_CHECKING:
     from chaos.definitions.existing import Existing
-    from chaos.target.existing.compare import Row
+    from chaos.targets.existing.compare import Row
 
 SIGNS = {"same": "same   ", "warning": "WARNING", "differs": "DIFFERS", "blocks": "BLOCKS ", "unknown": "unknown"}
 
@@ -34,8 +34,8 @@ def target_check(
     where what it allows could not be done now.
     """
     from chaos.definitions.existing import load_existing, today
-    from chaos.target.existing import compare
-    from chaos.target.existing.seen import seen_of
+    from chaos.targets.existing import compare
+    from chaos.targets.existing.seen import seen_of
 
     target = load_existing(file)
     seen = seen_of(target)
@@ -68,7 +68,7 @@ def target_rights(
     Only what the file allows is in it: a higher rung, settings that may be changed, indices that may be read are more.
     """
     from chaos.definitions.existing import load_existing
-    from chaos.target.existing import rights
+    from chaos.targets.existing import rights
 
     target = load_existing(file).written
     print(json.dumps(rights.policy(target) if iam else rights.role(target), indent=2))
@@ -118,8 +118,8 @@ def drafted(url: str, folder: Path, name: str | None, zone_attribute: str | None
     from chaos.commands.access import reached
     from chaos.definitions.existing import FOLDER
     from chaos.definitions.selectors import NAME
-    from chaos.target.existing import draft
-    from chaos.target.existing.seen import look
+    from chaos.targets.existing import draft
+    from chaos.targets.existing.seen import look
 
     if name is not None and not re.fullmatch(NAME, name):
         raise InvalidInput(

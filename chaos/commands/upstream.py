@@ -126,7 +126,7 @@ def _run(case: Case, versions: list[str], results: Path, times: int, *, control:
     from chaos.run import space
     from chaos.run.pool import LabPool
     from chaos.run.stopping import Stop, signals
-    from chaos.target.labs import kinds
+    from chaos.targets.labs import kinds
 
     file = case.written
     for version in versions:

@@ -16,7 +16,7 @@ from chaos.history.events import ActionCommand, ActionDone
 from chaos.history.writer import Events
 from chaos.opensearch import administration
 from chaos.opensearch.views import elected
-from chaos.target.protocol import Lab
+from chaos.targets.protocol import Lab
 
 ENDS: dict[type[ActionParams], tuple[str, ...]] = {
     Recommission: ("zone.decommission", "zone.recommission"),

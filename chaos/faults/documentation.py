@@ -20,9 +20,9 @@ from chaos.definitions.selectors import LinkSelector, NodeSelector
 from chaos.definitions.steps import FaultParams
 from chaos.definitions.writing import flow
 from chaos.faults.offers import Providers
-from chaos.target.kind import TargetKind
-from chaos.target.labs import kinds as targets
-from chaos.target.protocol import CAPABILITIES
+from chaos.targets.kind import TargetKind
+from chaos.targets.labs import kinds as targets
+from chaos.targets.protocol import CAPABILITIES
 
 FILE = Path(__file__).parents[2] / "docs" / "faults.md"
 COMMAND = "opensearch-chaos faults --markdown"

@@ -18,7 +18,7 @@ import urllib3
 from chaos.faults.evidence import SILENCE_SECONDS, Look, Probe, Simple, out_of_it, spread
 from chaos.faults.probes import Asked, Echo, Line, Pair, Reply, direct, together
 from chaos.opensearch.rest import UNREADABLE
-from chaos.target.protocol import Lab
+from chaos.targets.protocol import Lab
 
 T = TypeVar("T")
 

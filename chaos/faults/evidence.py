@@ -29,7 +29,7 @@ import urllib3
 from chaos.base.errors import ChaosError, Lacking
 from chaos.faults.probes import ENDED, Asked, Echo, Line, Pair, Reply, at_rest, between, direct, together
 from chaos.opensearch.administration import decommission_status
-from chaos.target.protocol import Lab
+from chaos.targets.protocol import Lab
 
 SILENCE_SECONDS = 1.0
 """No answer for this long, where the baseline was milliseconds, counts as silence."""

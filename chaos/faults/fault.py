@@ -10,7 +10,7 @@ from typing import Protocol
 from chaos.definitions.steps import Flap
 from chaos.faults.evidence import Evidence, Look
 from chaos.faults.moves import Reversible
-from chaos.target.protocol import Lab
+from chaos.targets.protocol import Lab
 
 Link = tuple[str, str]
 

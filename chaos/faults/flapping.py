@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from chaos.faults.evidence import Look, Probe
 from chaos.faults.moves import Move, Reversible, apply_moves, said
 from chaos.opensearch.views import elected, term
-from chaos.target.protocol import Lab
+from chaos.targets.protocol import Lab
 
 
 def prepared(moves: Iterable[Reversible]) -> list[Reversible]:

@@ -20,7 +20,7 @@ from chaos.base.errors import ChaosError
 from chaos.faults.evidence import Evidence, Look, Probe
 from chaos.faults.moves import Move, said
 from chaos.faults.patience import patiently
-from chaos.target.protocol import Lab
+from chaos.targets.protocol import Lab
 
 LOOK_SECONDS = 2.0
 """From one round of cheap looks to the next."""

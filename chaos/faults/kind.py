@@ -15,7 +15,7 @@ from chaos.definitions.steps import FaultParams, Flap, Scene
 from chaos.faults.evidence import Evidence
 from chaos.faults.fault import Fault, Pulse
 from chaos.faults.offers import Aim, Means, Offer
-from chaos.target.wiring import Wiring
+from chaos.targets.wiring import Wiring
 
 
 class Kind(FaultParams):

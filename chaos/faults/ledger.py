@@ -21,7 +21,7 @@ from chaos.base.errors import FaultError
 from chaos.base.paths import ProcessIdentity
 from chaos.faults.moves import Move, Reversible, known
 from chaos.history import kept
-from chaos.target.protocol import Lab
+from chaos.targets.protocol import Lab
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ from chaos.history.events import (
     Note,
 )
 from chaos.history.writer import Events
-from chaos.target.protocol import Lab
+from chaos.targets.protocol import Lab
 
 STOPPED_SECONDS = 5.0
 """How long proof of the end is still awaited after a stop was asked for."""

@@ -26,7 +26,7 @@ from chaos.base.errors import ChaosError
 from chaos.faults.evidence import GLANCES, LinkEvidence, Look, Probe
 from chaos.faults.lateness import Count, Lateness, Told, late_share
 from chaos.faults.probes import ENDED, Asked, Echo, Line, Pair, Reply, together
-from chaos.target.protocol import Lab
+from chaos.targets.protocol import Lab
 
 LATE_SECONDS = 0.150
 """A ping that takes so much longer than before is late: less than TCP waits before it sends again, and more than a

@@ -16,7 +16,7 @@ from typing import Any
 from chaos.base.errors import ChaosError, FaultError, InvalidInput, Unanswered
 from chaos.base.logs import LOG
 from chaos.opensearch import administration
-from chaos.target.protocol import Lab
+from chaos.targets.protocol import Lab
 
 _OPERATIONS: dict[str, Callable[..., bool | None]] = {
     "nothing": lambda lab, **a: None,

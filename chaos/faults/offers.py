@@ -16,8 +16,8 @@ from chaos.definitions.steps import FaultParams, Scene
 from chaos.faults.evidence import Evidence
 from chaos.faults.fault import Grade, Link, Worker
 from chaos.faults.moves import Reversible
-from chaos.target.protocol import Lab
-from chaos.target.wiring import Wiring
+from chaos.targets.protocol import Lab
+from chaos.targets.wiring import Wiring
 
 Lacks = Callable[[str], str | None]
 """Capability → None, or why a target has it not, in words."""

@@ -28,7 +28,7 @@ import urllib3
 from chaos.base.errors import FaultError
 from chaos.faults.echoes import ALIKE, Http, Transport
 from chaos.opensearch.rest import NodeClient
-from chaos.target.protocol import Lab
+from chaos.targets.protocol import Lab
 
 PING = b"ES\xff\xff\xff\xff"
 HTTP_PING = "/?filter_path=version.number"
@@ -67,7 +67,7 @@ class Echo:
     reply: Reply
     seconds: float | None = None
     relayed: bool = False
-    """Seen through a relay (:attr:`chaos.target.protocol.Lab.relayed`): a refusal, a reset and a close look alike."""
+    """Seen through a relay (:attr:`chaos.targets.protocol.Lab.relayed`): a refusal, a reset and a close look alike."""
 
     def __str__(self) -> str:
         if self.seconds is not None:

@@ -19,7 +19,7 @@ from chaos.faults.moves import Move, apply_moves
 from chaos.faults.patience import patiently
 from chaos.history.events import FaultPulse
 from chaos.history.writer import Events
-from chaos.target.protocol import Lab
+from chaos.targets.protocol import Lab
 
 LONG_SECONDS = 10.0
 """A time that lasts so long is proven once more before it ends: a proof holds for its moment …"""

@@ -12,7 +12,7 @@ from chaos.base.errors import ChaosError
 from chaos.faults.evidence import Evidence, Look, Probe
 from chaos.faults.moves import said
 from chaos.faults.probes import Pair
-from chaos.target.protocol import Lab
+from chaos.targets.protocol import Lab
 
 
 class Seconded:

@@ -6,7 +6,7 @@ from chaos.definitions.steps import LOAD_INDEX, FaultParams, Scene
 from chaos.faults.fault import Fault
 from chaos.faults.kind import built
 from chaos.faults.offers import Offers
-from chaos.target.protocol import Lab
+from chaos.targets.protocol import Lab
 
 
 def ready(

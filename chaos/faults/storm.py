@@ -20,7 +20,7 @@ import urllib3
 
 from chaos.faults.evidence import Look, Probe
 from chaos.opensearch.rest import NodeClient
-from chaos.target.protocol import Lab
+from chaos.targets.protocol import Lab
 
 ENOUGH = 0.8
 """The share of the asked rate that a storm must reach to count as one."""

@@ -13,7 +13,7 @@ import urllib3
 
 from chaos.faults.echoes import Http
 from chaos.opensearch.rest import UNREADABLE
-from chaos.target.protocol import Lab
+from chaos.targets.protocol import Lab
 
 DOCUMENT_BYTES = 128 * 1024
 DOCUMENTS = 64

@@ -27,7 +27,7 @@ from chaos.fis_endpoint.connectivity import Connectivity
 from chaos.fis_endpoint.documents import Effect, Fails, Place
 from chaos.fis_endpoint.doing import Failed
 from chaos.fis_endpoint.mirror import Instance, Mirror
-from chaos.target.protocol import Lab
+from chaos.targets.protocol import Lab
 
 RETRY_SECONDS = 1.0
 """Until what could not be rolled back is tried again."""

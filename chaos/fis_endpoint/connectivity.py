@@ -16,8 +16,8 @@ from chaos.fis_endpoint.clients import error_code
 from chaos.fis_endpoint.doing import Failed
 from chaos.fis_endpoint.mirror import Mirror, tags_of
 from chaos.providers.neighbour import blocked
-from chaos.target.protocol import Lab
-from chaos.target.wiring import Wiring
+from chaos.targets.protocol import Lab
+from chaos.targets.wiring import Wiring
 
 MANAGED = "managedByFIS"
 DOING, SUBNET, SCOPE, RESTORES = (f"opensearch-chaos:{name}" for name in ("doing", "subnet", "scope", "restores"))

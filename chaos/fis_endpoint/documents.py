@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from chaos.faults.fault import Link
 from chaos.faults.moves import Move, Reversible
 from chaos.providers.toxiproxy import toxic
-from chaos.target.wiring import HTTP, TRANSPORT, Host, Wiring
+from chaos.targets.wiring import HTTP, TRANSPORT, Host, Wiring
 
 SHELL = "AWS-RunShellScript"
 CARDS = ("DEFAULT", "eth0")

@@ -30,8 +30,8 @@ from chaos.fis_endpoint.routing import OF_DOMAINS, Refused, Reply, Routes, refus
 from chaos.fis_endpoint.server import Request
 from chaos.opensearch import administration
 from chaos.opensearch.views import View, administer, newest, views
-from chaos.target.labs.base import BaseLab
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.base import BaseLab
+from chaos.targets.labs.processes import wait_until
 
 NAME = "chaos-lab"
 LEAST_DATA_NODES = 3

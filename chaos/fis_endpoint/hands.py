@@ -20,7 +20,7 @@ from chaos.fis_endpoint.doing import Doing, Failed
 from chaos.fis_endpoint.machines import Machines, failure
 from chaos.fis_endpoint.mirror import Instance, Mirror, States, id_of
 from chaos.providers import process  # noqa: F401 - the operations that moves of nodes name
-from chaos.target.protocol import Lab
+from chaos.targets.protocol import Lab
 
 SLACK_SECONDS = 0.25
 """An end this much before an action's time counts as its own end, and not as a stop: two clocks, two beginnings."""

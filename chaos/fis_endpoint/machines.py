@@ -11,7 +11,7 @@ from chaos.fis_endpoint.clients import error_code
 from chaos.fis_endpoint.commands import Commands
 from chaos.fis_endpoint.doing import Failed
 from chaos.fis_endpoint.mirror import Instance, Mirror, States
-from chaos.target.protocol import Lab
+from chaos.targets.protocol import Lab
 
 
 class Machines:

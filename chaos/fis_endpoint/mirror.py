@@ -23,7 +23,7 @@ from chaos.base import paths
 from chaos.base.errors import InvalidInput, LabError
 from chaos.fis_endpoint.clients import ACCOUNT, REGION, client
 from chaos.fis_endpoint.doing import Failed
-from chaos.target.protocol import Target
+from chaos.targets.protocol import Target
 
 LAB, NODE, ZONE = "opensearch-chaos:lab", "opensearch-chaos:node", "opensearch-chaos:zone"
 ALLOWED = {"chaos": "allowed"}

@@ -33,7 +33,7 @@ from chaos.fis_endpoint.server import Moto
 from chaos.fis_endpoint.service import Place
 from chaos.fis_endpoint.ssm import Ssm
 from chaos.opensearch.views import administer
-from chaos.target.labs.base import BaseLab
+from chaos.targets.labs.base import BaseLab
 
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/opensearch-chaos-fis"
 ALARM = "opensearch-chaos-users"

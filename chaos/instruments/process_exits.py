@@ -2,7 +2,7 @@
 
 A node that dies under a fault is the best find that there is, or a third hand that spoils the run; either way nobody
 may wait for it to come back. The kernel tells of each end by a descriptor (pidfd), so watching costs nothing. How it
-ended comes from whoever was its parent (:mod:`chaos.target.labs.processes`), from the kernel's count of kills for want
+ended comes from whoever was its parent (:mod:`chaos.targets.labs.processes`), from the kernel's count of kills for want
 of memory, from its log and from the JVM's own report. What is written: :mod:`chaos.history.ends`.
 
 A node that ended by itself (an exit code, an error that nothing catches, a report of its JVM) is a weakness, whatever

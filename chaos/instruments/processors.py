@@ -27,7 +27,7 @@ RUNNER = "runner"
 
 
 class Usable(Protocol):
-    """What one process may use, see :class:`chaos.target.labs.usable.Usable`."""
+    """What one process may use, see :class:`chaos.targets.labs.usable.Usable`."""
 
     @property
     def sets(self) -> tuple[frozenset[int], ...]: ...
@@ -40,7 +40,7 @@ class Usable(Protocol):
 
 
 class Machine(Protocol):
-    """What the kernel says of processors: the module :mod:`chaos.target.labs.usable`."""
+    """What the kernel says of processors: the module :mod:`chaos.targets.labs.usable`."""
 
     def online(self) -> frozenset[int]: ...
     def of(self, pid: int) -> Usable: ...

@@ -12,7 +12,7 @@ import urllib3
 
 from chaos.opensearch.rest import UNREADABLE
 from chaos.opensearch.views import ShardCopy
-from chaos.target.protocol import Lab
+from chaos.targets.protocol import Lab
 
 TIMEOUT = 30.0
 """Seconds for each search."""

@@ -17,8 +17,8 @@ from typing import Any
 from chaos.base import paths
 from chaos.base.errors import LabError
 from chaos.history import disks
-from chaos.target.labs import kinds, watermarks
-from chaos.target.labs.base import BaseLab
+from chaos.targets.labs import kinds, watermarks
+from chaos.targets.labs.base import BaseLab
 
 FOR_RECORD = 16 * 2**20
 """Free bytes that a record, nodes' logs and temporary files need at any moment."""

@@ -7,7 +7,7 @@ import urllib3
 from chaos.base.errors import ChaosError
 from chaos.opensearch import administration
 from chaos.opensearch.views import administer, await_green, lacking
-from chaos.target.labs.base import BaseLab
+from chaos.targets.labs.base import BaseLab
 
 GREEN_SECONDS = 20.0
 

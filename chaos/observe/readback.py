@@ -41,7 +41,7 @@ from chaos.observe.written import Written
 from chaos.opensearch.rest import UNREADABLE
 from chaos.opensearch.routing import shard_of
 from chaos.opensearch.views import ShardCopy, administer, newest, views
-from chaos.target.protocol import Lab
+from chaos.targets.protocol import Lab
 
 PAGE = 5000
 NAMED = 1000

@@ -9,7 +9,7 @@ from chaos.faults.fault import Grade
 from chaos.faults.kinds.resources import Limited, NodeCpuStarvation, NodeOutOfMemory, NodePageCacheSqueeze
 from chaos.faults.moves import Move, Reversible, on_node, operation
 from chaos.faults.offers import Aim, Means, Provider
-from chaos.target.protocol import Groups, Lab
+from chaos.targets.protocol import Groups, Lab
 
 PROVIDER = Provider("cgroup", "limits of the control groups in which nodes run", grade=Grade.PATH)
 

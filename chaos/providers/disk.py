@@ -6,7 +6,7 @@ from chaos.faults.fault import Grade
 from chaos.faults.kinds.disk import DiskErrors, DiskFull, DiskPowerLoss, DiskReadOnly, DiskSlow, DiskStall
 from chaos.faults.moves import Move, Reversible, on_node, operation
 from chaos.faults.offers import Aim, Means, Provider
-from chaos.target.protocol import WithDisks
+from chaos.targets.protocol import WithDisks
 
 PROVIDER = Provider(
     "disk", "fillers, limits, freezes, errors and power cuts on each node's own file system", grade=Grade.PATH

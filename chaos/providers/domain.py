@@ -19,9 +19,9 @@ from chaos.faults.moves import Move, Reversible, operation, said, signed
 from chaos.faults.offers import Aim, Means, Provider
 from chaos.faults.seconded import Seconded, with_probe
 from chaos.opensearch.views import administer
-from chaos.target.existing.domain import Domain
-from chaos.target.existing.target import ExistingTarget
-from chaos.target.protocol import Lab
+from chaos.targets.existing.domain import Domain
+from chaos.targets.existing.target import ExistingTarget
+from chaos.targets.protocol import Lab
 
 PROVIDER = Provider("domain", "Amazon OpenSearch Service, on a domain", grade=Grade.EFFECT, of_others=True)
 HOST = "Amazon OpenSearch Service"

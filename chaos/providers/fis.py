@@ -32,10 +32,10 @@ from chaos.faults.moves import Move, Reversible, operation, signed
 from chaos.faults.offers import Aim, Means, Provider
 from chaos.faults.seconded import Seconded
 from chaos.opensearch.views import administer
-from chaos.target.existing.fis import SHELL, Ask, Fis
-from chaos.target.existing.fis_template import digest
-from chaos.target.existing.target import ExistingTarget
-from chaos.target.protocol import Lab
+from chaos.targets.existing.fis import SHELL, Ask, Fis
+from chaos.targets.existing.fis_template import digest
+from chaos.targets.existing.target import ExistingTarget
+from chaos.targets.protocol import Lab
 
 PROVIDER = Provider("fis", "AWS FIS, on instances of EC2; never run on AWS", grade=Grade.EFFECT, of_others=True)
 NEEDS = ("fis",)

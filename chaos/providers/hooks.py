@@ -28,7 +28,7 @@ from chaos.faults.offers import Aim, Means, Provider
 from chaos.faults.probes import Pair
 from chaos.run import calling
 from chaos.run.calling import Called
-from chaos.target.protocol import HOOK, Hooks, Lab
+from chaos.targets.protocol import HOOK, Hooks, Lab
 
 PROVIDER = Provider(
     "hooks", "programs of the cluster's owners, which the target's file names", grade=Grade.EFFECT, of_others=True

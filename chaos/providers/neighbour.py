@@ -8,7 +8,7 @@ from chaos.faults.fault import Grade, Link
 from chaos.faults.kinds.network import NetworkDrop
 from chaos.faults.moves import Move, Reversible, operation
 from chaos.faults.offers import Aim, Means, Provider
-from chaos.target.protocol import Neighbours
+from chaos.targets.protocol import Neighbours
 
 PROVIDER = Provider(
     "neighbour", "neighbour entries that lead nowhere, in the hosts' own network namespaces", grade=Grade.PATH

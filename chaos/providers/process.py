@@ -17,7 +17,7 @@ from chaos.faults.kinds.zone import ZonePowerLoss
 from chaos.faults.moves import Move, Reversible, on_node, operation, said
 from chaos.faults.offers import Aim, Means, Provider
 from chaos.providers.neighbour import blocked
-from chaos.target.protocol import Lab, Processes
+from chaos.targets.protocol import Lab, Processes
 
 PROVIDER = Provider("process", "signals to the processes of nodes, and their start", grade=Grade.PATH)
 NEEDS = ("process",)

@@ -32,7 +32,7 @@ from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.requests import marked
 from chaos.opensearch.rest import UNREADABLE
 from chaos.opensearch.views import administer, await_elected
-from chaos.target.protocol import Lab
+from chaos.targets.protocol import Lab
 
 PROVIDER = Provider("rest", "requests over the direct path to the nodes", grade=Grade.PATH)
 LATER = "(drawn when it is made)"

@@ -25,9 +25,9 @@ from chaos.faults.kinds.zone import ZonePowerLoss
 from chaos.faults.loss import LossEvidence, Packets
 from chaos.faults.moves import Move, Reversible, never, operation, said
 from chaos.faults.offers import Aim, Means, Provider
-from chaos.target.existing.hosts import Hosts
-from chaos.target.existing.target import ExistingTarget
-from chaos.target.protocol import Lab
+from chaos.targets.existing.hosts import Hosts
+from chaos.targets.existing.target import ExistingTarget
+from chaos.targets.protocol import Lab
 
 PROVIDER = Provider("ssh", "the program for faults on nodes' hosts, reached over ssh", grade=Grade.PATH, of_others=True)
 NEEDS = ("hosts",)

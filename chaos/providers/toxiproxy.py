@@ -19,8 +19,8 @@ from chaos.faults.kinds.network import (
 )
 from chaos.faults.moves import Move, Reversible, operation
 from chaos.faults.offers import Aim, Means, Provider
-from chaos.target.protocol import Toxiproxies
-from chaos.target.wiring import Toxified
+from chaos.targets.protocol import Toxiproxies
+from chaos.targets.wiring import Toxified
 
 PROVIDER = Provider(
     "toxiproxy", "toxics, and proxies that are switched off, on the path of every connection", grade=Grade.PATH

@@ -22,7 +22,7 @@ from chaos.base.errors import ChaosError, FaultError
 from chaos.base.paths import ProcessIdentity, write_json
 from chaos.base.text import one_line, plural
 from chaos.run.commanding import GO, KILLED_SECONDS, TOKEN, Session, gate, new_token
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.processes import wait_until
 
 PRINTED_BYTES = 1 * 2**20
 """What one call may print, of each kind."""

@@ -25,8 +25,8 @@ from chaos.run.options import RunResult, Unreported
 from chaos.run.recovery import mend
 from chaos.run.state import DRIVER, RunState
 from chaos.run.stopping import Unasked
-from chaos.target.labs import sweep, traces
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs import sweep, traces
+from chaos.targets.labs.processes import wait_until
 
 SETTLE_SECONDS = 240.0
 """How long a cluster may take to be green again after everything has been undone."""

@@ -32,7 +32,7 @@ from chaos.base.paths import ProcessIdentity
 from chaos.definitions import Experiment
 from chaos.faults.ledger import Entry, Ledger, standing
 from chaos.faults.moves import Move, Reversible, never, operation
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.processes import wait_until
 
 BEGIN, END = "during.command", "during.end"
 GRACE_SECONDS = 3.0

@@ -36,8 +36,8 @@ from chaos.run.options import RunOptions, RunResult, new_folder
 from chaos.run.phases import Phases
 from chaos.run.ready import refuse_unready
 from chaos.run.stopping import Stop, Unasked, Unproven, signals
-from chaos.target.labs import kinds
-from chaos.target.labs.base import BaseLab
+from chaos.targets.labs import kinds
+from chaos.targets.labs.base import BaseLab
 
 RUNNER_LOG = "runner.log"
 """In the run's ``logs``: what the runner did, for a bug report."""

@@ -17,7 +17,7 @@ from chaos.faults.offers import Providers
 from chaos.run import space, spec
 from chaos.run.execution import Execution
 from chaos.run.spec import On, RunSpec
-from chaos.target.labs.base import BaseLab
+from chaos.targets.labs.base import BaseLab
 
 
 def python_execution(

@@ -35,8 +35,8 @@ from chaos.run import commanding
 from chaos.run.guards import asked_of_instruments
 from chaos.run.on_target import OnTarget
 from chaos.run.stopping import Stop
-from chaos.target.labs import kinds, usable
-from chaos.target.labs.base import BaseLab
+from chaos.targets.labs import kinds, usable
+from chaos.targets.labs.base import BaseLab
 
 DRIVER = "load driver"
 T = TypeVar("T")

@@ -22,7 +22,7 @@ from chaos.base.errors import ChaosError
 from chaos.faults.ledger import standing
 from chaos.faults.lifecycle import MAY_ARRIVE, undo_entries
 from chaos.run import commanding, noted
-from chaos.target.existing.target import unreached
+from chaos.targets.existing.target import unreached
 
 BEAT_SECONDS = 0.5
 SILENCE_SECONDS = 5.0
@@ -136,7 +136,7 @@ def undo(ledger: Path, target: str, says: Callable[[str], None]) -> bool:
 def _undone_once(ledger: Path, target: str) -> list[str]:
     """What failed. Each inverse waits for each node, for minutes where this machine is cut off: so none is begun while
     nobody is there, and all are begun soon after somebody is again."""
-    from chaos.target.labs import kinds
+    from chaos.targets.labs import kinds
 
     if not ledger.is_file():
         return [f"the ledger {ledger} is not there any more: nothing here says what to undo"]

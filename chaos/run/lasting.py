@@ -13,8 +13,8 @@ from chaos.definitions.steps import FaultParams
 from chaos.faults.evidence import HELD_SECONDS
 from chaos.faults.offers import Offers
 from chaos.run import plan
-from chaos.target.existing.compare import Row, Sign
-from chaos.target.protocol import HOOK
+from chaos.targets.existing.compare import Row, Sign
+from chaos.targets.protocol import HOOK
 
 
 def refused_ttls(experiment: Experiment, target: Existing, offers: Offers) -> list[Row]:

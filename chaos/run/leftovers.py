@@ -10,7 +10,7 @@ from chaos.base.errors import InvalidInput, Leftovers
 from chaos.base.paths import ProcessIdentity
 from chaos.faults.ledger import registrations
 from chaos.run import recovery
-from chaos.target.labs.base import BaseLab
+from chaos.targets.labs.base import BaseLab
 
 
 def refuse_leftovers() -> None:

@@ -38,7 +38,7 @@ from chaos.opensearch.views import administer, await_green, lacking, newest, vie
 from chaos.run import commanding, on_target, plan, shape, taking
 from chaos.run.on_target import most_looks
 from chaos.run.state import DRIVER, RunState
-from chaos.target.wiring import HTTP
+from chaos.targets.wiring import HTTP
 
 GREEN_SECONDS = 60.0
 """How long the cluster may take to be green with the load's index in it."""

@@ -26,7 +26,7 @@ from chaos.opensearch.administration import reading
 from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.views import administer
 from chaos.run.commanding import HERE
-from chaos.target.protocol import Lab
+from chaos.targets.protocol import Lab
 
 LOCK = "run"
 """The document that says which run is under way."""

@@ -16,7 +16,7 @@ from chaos.definitions import Experiment, client_host
 from chaos.definitions.detection import Detection
 from chaos.faults.offers import Offers
 from chaos.run import commanding, guards, plan
-from chaos.target.wiring import Wiring
+from chaos.targets.wiring import Wiring
 
 
 def of(

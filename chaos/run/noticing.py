@@ -22,7 +22,7 @@ from chaos.definitions.steps import FaultParams
 from chaos.faults.fault import Fault
 from chaos.faults.kind import process_claims
 from chaos.faults.kinds import settings
-from chaos.target.protocol import Lab
+from chaos.targets.protocol import Lab
 
 SECOND = 1_000_000_000
 ASKED = 2

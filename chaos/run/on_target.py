@@ -31,10 +31,10 @@ from chaos.run import plan, reaching
 from chaos.run.keeper import PATIENCE_SECONDS, Keeper
 from chaos.run.noted import OPEN, NotedLedger, Notes, now, opening
 from chaos.run.options import ID_BYTES
-from chaos.target.existing import compare
-from chaos.target.existing.compare import Row, Sign
-from chaos.target.existing.seen import Seen, elsewhere, seen_of
-from chaos.target.existing.target import ExistingTarget
+from chaos.targets.existing import compare
+from chaos.targets.existing.compare import Row, Sign
+from chaos.targets.existing.seen import Seen, elsewhere, seen_of
+from chaos.targets.existing.target import ExistingTarget
 
 RENEW_SECONDS = 5.0
 LEASE_SECONDS = 45.0

@@ -14,9 +14,9 @@ from chaos.base.errors import SEVERITY, ChaosError, Exit, InvalidInput
 from chaos.checks.models import FindingsFile
 from chaos.faults.offers import Providers
 from chaos.run.guards import Guard
-from chaos.target.labs import kinds
-from chaos.target.labs.base import BaseLab
-from chaos.target.parts import Parts
+from chaos.targets.labs import kinds
+from chaos.targets.labs.base import BaseLab
+from chaos.targets.parts import Parts
 
 Stage = Literal["before", "now", "made"]
 """When whoever had a run made is asked: before a phase begins, right before a change of it, once it is made."""

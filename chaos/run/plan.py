@@ -35,8 +35,8 @@ from chaos.faults.offers import Offers
 from chaos.history.models import PlannedStep
 from chaos.run import noticing
 from chaos.run.noticing import Foreseen
-from chaos.target.labs import usable, watermarks
-from chaos.target.wiring import Wiring
+from chaos.targets.labs import usable, watermarks
+from chaos.targets.wiring import Wiring
 
 PROBE_PATH = "/_cluster/health?local=true"
 WEIGHED_PROBE_PATH = f"{PROBE_PATH}&ensure_node_weighed_in=true"

@@ -13,9 +13,9 @@ from chaos.observe import disks
 from chaos.observe.proof import problems, upgraded
 from chaos.run.leftovers import refuse_leftovers
 from chaos.run.options import new_lab_id
-from chaos.target.labs import kinds, sweep, traces
-from chaos.target.labs.base import BaseLab
-from chaos.target.parts import Parts
+from chaos.targets.labs import kinds, sweep, traces
+from chaos.targets.labs.base import BaseLab
+from chaos.targets.parts import Parts
 
 
 class LabPool:

@@ -22,11 +22,11 @@ from chaos.faults.fault import Fault
 from chaos.faults.kinds.network import pairs_both
 from chaos.faults.offers import Offers, Providers
 from chaos.run import plan
-from chaos.target.existing import offered, radius
-from chaos.target.existing.compare import Row, Sign, too_far
-from chaos.target.existing.passages import TheirWiring, client_host
-from chaos.target.existing.seen import Seen
-from chaos.target.wiring import Wiring
+from chaos.targets.existing import offered, radius
+from chaos.targets.existing.compare import Row, Sign, too_far
+from chaos.targets.existing.passages import TheirWiring, client_host
+from chaos.targets.existing.seen import Seen
+from chaos.targets.wiring import Wiring
 
 NODE, ZONE = RUNGS[2], RUNGS[3]
 COMBINED = 256

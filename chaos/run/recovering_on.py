@@ -20,9 +20,9 @@ from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.views import administer
 from chaos.run.noted import Lock, Notes, NotesGone
 from chaos.run.on_target import LEASE_SECONDS, RENEW_SECONDS
-from chaos.target.existing import rehearsing
-from chaos.target.existing.seen import refuse_another
-from chaos.target.existing.target import ExistingTarget
+from chaos.targets.existing import rehearsing
+from chaos.targets.existing.seen import refuse_another
+from chaos.targets.existing.target import ExistingTarget
 
 COPIES = "/_cat/shards?format=json&h=index,shard,state,unassigned.reason"
 LOOKED_SECONDS, LOOK_SECONDS = 15.0, 1.0

@@ -17,9 +17,9 @@ from chaos.faults.ledger import Registration, registrations, standing
 from chaos.faults.lifecycle import undo_entries
 from chaos.history import seal
 from chaos.run import commanding, noted, space
-from chaos.target.existing.target import is_target
-from chaos.target.labs import kinds, sweep
-from chaos.target.labs.base import BaseLab
+from chaos.targets.existing.target import is_target
+from chaos.targets.labs import kinds, sweep
+from chaos.targets.labs.base import BaseLab
 
 
 @dataclass

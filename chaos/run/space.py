@@ -20,7 +20,7 @@ from chaos.checks import instruments
 from chaos.definitions import Experiment, Topology
 from chaos.observe.disks import FOR_RECORD
 from chaos.run import commanding
-from chaos.target.labs import kinds, watermarks
+from chaos.targets.labs import kinds, watermarks
 
 MIB = 2**20
 MARGIN = 2

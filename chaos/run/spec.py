@@ -25,9 +25,9 @@ from chaos.run.execution import Execution
 from chaos.run.guards import Guard
 from chaos.run.options import Permits, RunOptions, RunResult, new_folder
 from chaos.run.stopping import Stop
-from chaos.target.labs import kinds
-from chaos.target.labs.base import BaseLab
-from chaos.target.parts import Parts
+from chaos.targets.labs import kinds
+from chaos.targets.labs.base import BaseLab
+from chaos.targets.parts import Parts
 
 FORMAT = 1
 

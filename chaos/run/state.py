@@ -31,10 +31,10 @@ from chaos.run.options import RunOptions, new_lab_id
 from chaos.run.recording import Recording
 from chaos.run.shape import Shape
 from chaos.run.stopping import Stop, Unproven
-from chaos.target.existing.target import ExistingTarget
-from chaos.target.labs import kinds
-from chaos.target.labs.processes import wait_until
-from chaos.target.parts import Parts
+from chaos.targets.existing.target import ExistingTarget
+from chaos.targets.labs import kinds
+from chaos.targets.labs.processes import wait_until
+from chaos.targets.parts import Parts
 
 DRIVER = "driver"
 """Under which the ledger has the end of the load driver."""

@@ -18,7 +18,7 @@ from chaos.faults.kinds.settings import SettingsChange, effective
 from chaos.opensearch.administration import settings_path
 from chaos.opensearch.views import administer
 from chaos.run import plan
-from chaos.target.protocol import Lab
+from chaos.targets.protocol import Lab
 
 
 def refuse_unknown(lab: Lab, experiment: Experiment, index: str, *, ours: bool) -> None:

@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _box(given: argparse.Namespace):  # type: ignore[no-untyped-def]
     from box.making import Box
-    from chaos.target.labs.network import require_root
+    from chaos.targets.labs.network import require_root
 
     require_root()
     box = Box(given.name)

@@ -21,10 +21,10 @@ from chaos.base.paths import ProcessIdentity
 from chaos.opensearch.views import await_green
 from chaos.provision.unprivileged import NODE_UID
 from chaos.run.stopping import Stop
-from chaos.target.labs import cgroups
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import wait_until
-from chaos.target.wiring import Host
+from chaos.targets.labs import cgroups
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import wait_until
+from chaos.targets.wiring import Host
 
 PROGRAM = Path(__file__).parent
 READY_SECONDS = 30.0

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from box.host import PATH
 from chaos.hosts import oschaos_host
 from chaos.provision.unprivileged import NODE_UID
-from chaos.target.wiring import HTTP, NETNS_FOLDER, OFFSET, TRANSPORT
+from chaos.targets.wiring import HTTP, NETNS_FOLDER, OFFSET, TRANSPORT
 
 SSH = 22
 USER, GROUP, NODE_USER = "chaos", "oschaos", "opensearch"
@@ -51,7 +51,7 @@ PACKAGES = {
 """What a host needs of this machine, in the folders that the program looks into, and the packages that bring it."""
 LONGEST = 900
 PEERS = "198.18.0.0/15"
-"""Where all hosts of a lab are (``chaos.target.wiring``)."""
+"""Where all hosts of a lab are (``chaos.targets.wiring``)."""
 PORTS = [HTTP, TRANSPORT, HTTP + OFFSET, TRANSPORT + OFFSET]
 """A node's own, and those at which its host takes bytes from other hosts."""
 Files = dict[str, tuple[int, str]]

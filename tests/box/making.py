@@ -37,12 +37,12 @@ from chaos.opensearch.views import administer, await_green
 from chaos.provision.unprivileged import NODE_UID, obstacle
 from chaos.run import space
 from chaos.run.stopping import Stop, signals
-from chaos.target import security
-from chaos.target.existing import rights
-from chaos.target.labs import kinds, network, sweep
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import wait_until
-from chaos.target.wiring import HTTP, NETNS_FOLDER
+from chaos.targets import security
+from chaos.targets.existing import rights
+from chaos.targets.labs import kinds, network, sweep
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import wait_until
+from chaos.targets.wiring import HTTP, NETNS_FOLDER
 
 TOPOLOGY = Path(__file__).with_name("topology.yaml")
 PROGRAM = Path(__file__).parent

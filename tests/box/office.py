@@ -24,7 +24,7 @@ from box.plan import OFFICE_UID
 from chaos.base import paths
 from chaos.base.errors import InvalidInput
 from chaos.base.netsock import Namespace
-from chaos.target.wiring import NETNS_FOLDER
+from chaos.targets.wiring import NETNS_FOLDER
 
 SUITE = Path(chaos.__file__).resolve().parents[1]
 PR_SET_NO_NEW_PRIVS = 38

@@ -20,7 +20,7 @@ from box.machine import SSH
 from chaos.base.netsock import Endpoint
 from chaos.base.paths import PREFIX
 from chaos.definitions import Topology
-from chaos.target.wiring import HTTP, NETNS_FOLDER, TOXIPROXY, Host, Wiring
+from chaos.targets.wiring import HTTP, NETNS_FOLDER, TOXIPROXY, Host, Wiring
 
 OFFICES = (1, 2)
 """Machines of those who test: on the second one somebody recovers what the first one left."""

@@ -14,7 +14,7 @@ from chaos.base.errors import LabError
 from chaos.definitions.existing import PREFIX
 from chaos.opensearch.views import administer
 from chaos.run.noted import GAMEDAY, HOLDERS
-from chaos.target.labs.base import BaseLab
+from chaos.targets.labs.base import BaseLab
 
 STATE = "/_cluster/state/metadata,nodes?expand_wildcards=all&flat_settings=true"
 OF_ITSELF = frozenset({"cluster_uuid_committed", "version", "index-graveyard"})

@@ -12,9 +12,9 @@ from typing import Any
 import days
 import pytest
 from browser.test_report_in_browser import CHROMIUM, browse
-from unit.campaign.gamedays.test_page import RECORDS, hostile
+from unit.gamedays.test_page import RECORDS, hostile
 
-from chaos.campaign.gamedays.page import page
+from chaos.gamedays.page import page
 
 pytestmark = [
     pytest.mark.full,

@@ -15,8 +15,8 @@ from clusterkit import DATA, ROOT, cli, end_all, kept_lab_id, nothing_left, tidy
 from chaos.definitions import load_topology
 from chaos.observe.proof import problems
 from chaos.run.options import new_lab_id
-from chaos.target.labs import network, provisioning, traces
-from chaos.target.labs.local import LocalLab
+from chaos.targets.labs import network, provisioning, traces
+from chaos.targets.labs.local import LocalLab
 
 FAILED = pytest.StashKey[bool]()
 

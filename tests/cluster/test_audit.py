@@ -11,7 +11,7 @@ from chaos.opensearch.administration import create_index, delete_index
 from chaos.opensearch.views import administer, await_green
 from chaos.programs.audit import Status, audit, cluster
 from chaos.report import render
-from chaos.target.labs.base import BaseLab
+from chaos.targets.labs.base import BaseLab
 
 
 def graded(lab: BaseLab) -> dict[str, Status]:

@@ -31,8 +31,8 @@ from chaos.observe.proof import marks, problems
 from chaos.opensearch.views import await_green
 from chaos.registry import load_experiment
 from chaos.run import space
-from chaos.target.labs import traces
-from chaos.target.labs.local import LocalLab
+from chaos.targets.labs import traces
+from chaos.targets.labs.local import LocalLab
 
 SLOW = DATA / "slow.yaml"
 

@@ -27,8 +27,8 @@ from clusterkit import (
 )
 
 from chaos.base.paths import PREFIX
-from chaos.target.labs import network
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs import network
+from chaos.targets.labs.processes import wait_until
 
 pytestmark = pytest.mark.full
 HELD = """apiVersion: opensearch-chaos/v1

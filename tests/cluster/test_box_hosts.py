@@ -15,9 +15,9 @@ from boxkit import Boxed, Program
 
 from chaos.base.netsock import Endpoint
 from chaos.opensearch.views import administer, await_elected, await_green
-from chaos.target.labs import network
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs import network
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import wait_until
 
 pytestmark = pytest.mark.full
 RUN = {"run": "r1", "token": 1}

@@ -24,7 +24,7 @@ from clusterkit import await_event, events, findings, in_effect
 from chaos.opensearch.administration import create_index, decommission, delete_index, recommission, set_weights
 from chaos.opensearch.requests import EXCLUSIONS, GIVE_BACK
 from chaos.opensearch.views import administer, await_green, elected, newest, views
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.processes import wait_until
 
 pytestmark = pytest.mark.full
 ALLOCATION = "cluster.routing.allocation.enable"

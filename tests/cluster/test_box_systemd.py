@@ -13,9 +13,9 @@ from boxkit import Boxed, left
 from clusterkit import DATA
 
 from chaos.opensearch.views import administer, await_green
-from chaos.target.labs import network
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs import network
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import wait_until
 
 pytestmark = pytest.mark.full
 UNIT, DISK, OTHER = "a-node", "b-node", "c-node"

@@ -24,7 +24,7 @@ from boxkit import Boxed
 from clusterkit import DATA, command, events, findings, run_folder
 
 from chaos.base.paths import STATE_VARIABLE
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.processes import wait_until
 
 pytestmark = pytest.mark.full
 HEAD = """apiVersion: opensearch-chaos/v1

@@ -14,8 +14,8 @@ from conformance import INDEX, Case, cases, conforms_or_skips, every_case, footp
 
 from chaos.registry import FAULTS
 from chaos.run.options import new_lab_id
-from chaos.target.labs import provisioning
-from chaos.target.labs.local import LocalLab
+from chaos.targets.labs import provisioning
+from chaos.targets.labs.local import LocalLab
 
 ELSEWHERE = {"disk"}
 """Families of which ``make test`` tries a fault in another file: test_disk_faults."""

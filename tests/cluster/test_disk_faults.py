@@ -26,10 +26,10 @@ from chaos.provision import loops
 from chaos.registry import FAULTS, ready
 from chaos.run.options import new_lab_id
 from chaos.run.recovery import leftovers, recover
-from chaos.target.labs import cgroups, disks, network, provisioning, sweep, throttle
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import wait_until
-from chaos.target.parts import Parts
+from chaos.targets.labs import cgroups, disks, network, provisioning, sweep, throttle
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import wait_until
+from chaos.targets.parts import Parts
 
 pytestmark = pytest.mark.skipif(loops.lacking() is not None, reason=loops.lacking() or "")
 
@@ -156,7 +156,7 @@ from chaos.faults.ledger import Ledger, Registration
 from chaos.faults.lifecycle import Lifecycle
 from chaos.registry import ready
 from chaos.history import EventWriter
-from chaos.target.labs.local import LocalLab
+from chaos.targets.labs.local import LocalLab
 from chaos.base.paths import ProcessIdentity
 
 lab, folder = LocalLab.attach(sys.argv[1]), Path(sys.argv[2])
@@ -269,7 +269,7 @@ def test_a_disk_shows_the_fault_and_no_other_disk_does(bare, kind, parameters):
 
 def test_the_end_of_the_process_that_froze_a_disk_is_the_end_of_the_freeze(bare):
     code = (
-        "import sys, time; from chaos.target.labs.local import LocalLab;"
+        "import sys, time; from chaos.targets.labs.local import LocalLab;"
         "LocalLab.attach(sys.argv[1]).disks.freeze('c-data'); print('frozen', flush=True); time.sleep(600)"
     )
     freezer = subprocess.Popen([sys.executable, "-c", code, bare.id], stdout=subprocess.PIPE, cwd=ROOT)
@@ -318,9 +318,9 @@ STAGES = ("image", "attached", "mounted", "frozen", "throttled")
 MAKER = """
 import os, signal, sys
 from chaos.definitions import load_topology
-from chaos.target.labs import cgroups, diskfreeze, disks, network
-from chaos.target.labs.local import LocalLab
-from chaos.target.parts import Parts
+from chaos.targets.labs import cgroups, diskfreeze, disks, network
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.parts import Parts
 
 stage, id, topology = sys.argv[1:]
 parts = Parts("/home", "3.8.0", "x", "lib/*", "/java", "21", (), None, "/toxiproxy", "2.12.0")

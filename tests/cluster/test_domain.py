@@ -36,9 +36,9 @@ from chaos.fis_endpoint.opening import Setup
 from chaos.fis_endpoint.standing import Standing
 from chaos.opensearch import administration
 from chaos.opensearch.views import administer
-from chaos.target.existing.domain import Domain
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import wait_until
+from chaos.targets.existing.domain import Domain
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import wait_until
 
 pytestmark = pytest.mark.full
 

@@ -16,8 +16,8 @@ from chaos.history import during
 from chaos.observe import restarted
 from chaos.observe.proof import problems
 from chaos.opensearch.views import await_green
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import wait_until
 
 ENABLE = "cluster.routing.allocation.enable"
 FILE = """apiVersion: opensearch-chaos/v1

@@ -19,9 +19,9 @@ from clusterkit import DATA, Cli, await_event, cli, events, findings, in_effect,
 from chaos.history import ends
 from chaos.observe.proof import problems
 from chaos.opensearch.views import await_green
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import wait_until
-from chaos.target.limits import Limits
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import wait_until
+from chaos.targets.limits import Limits
 
 SLOW = DATA / "slow.yaml"
 NODE = "b-all"

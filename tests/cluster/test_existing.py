@@ -20,7 +20,7 @@ from clusterkit import DATA, Cli, cli
 from chaos.definitions.existing import today
 from chaos.opensearch.administration import create_index, delete_index
 from chaos.opensearch.views import await_green
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.processes import wait_until
 
 
 class Recorder(ThreadingHTTPServer):

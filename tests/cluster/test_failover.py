@@ -24,9 +24,9 @@ from chaos.opensearch.rest import NodeClient
 from chaos.opensearch.views import administer, await_green, elected
 from chaos.registry import load_experiment
 from chaos.run.instruments import Changes
-from chaos.target.labs import network
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs import network
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import wait_until
 
 CANARIES = "/.failover-canary-*?expand_wildcards=all&filter_path=*.settings.index.uuid"
 

@@ -10,7 +10,7 @@ from chaos.faults.probes import Line, Reply
 from chaos.observe.proof import problems
 from chaos.opensearch.views import await_green, newest, views
 from chaos.registry import FAULTS, ready
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.processes import wait_until
 
 
 def test_a_dropped_connection_goes_on_after_healing(playground, tmp_path):

@@ -49,10 +49,10 @@ from chaos.fis_endpoint.opening import Setup
 from chaos.fis_endpoint.standing import Standing
 from chaos.opensearch.views import administer, await_green
 from chaos.providers.fis import INTENTS, disrupt, stop_instances
-from chaos.target.existing import acceptance
-from chaos.target.existing.fis import OVER, Fis
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import wait_until
+from chaos.targets.existing import acceptance
+from chaos.targets.existing.fis import OVER, Fis
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import wait_until
 
 EXPERIMENT = """apiVersion: opensearch-chaos/v1
 name: there
@@ -291,7 +291,7 @@ def test_another_instance_than_was_asked_for_is_no_proof(playground: LocalLab, t
         mended(playground)
 
 
-@pytest.mark.full  # tests/unit/target/existing/test_fis.py shows it too
+@pytest.mark.full  # tests/unit/targets/existing/test_fis.py shows it too
 @pytest.mark.parametrize("more", [False, True], ids=["another", "one more"])
 def test_fis_that_chooses_others_than_were_asked_for_is_stopped(
     playground: LocalLab, tmp_path: Path, more: bool
@@ -324,7 +324,7 @@ def test_a_stop_that_answers_and_does_nothing_leaves_the_run_dirty(playground: L
         mended(playground)
 
 
-@pytest.mark.full  # tests/unit/target/existing/test_fis.py has alarms
+@pytest.mark.full  # tests/unit/targets/existing/test_fis.py has alarms
 def test_an_alarm_ends_the_run_and_nothing_is_left(there: There) -> None:
     running = there.begin(STOP)
     await_event(running, there.out, in_effect, 300)
@@ -508,7 +508,7 @@ def test_preflight_policy_and_export_tell_before_anything_is_made(there: There) 
     assert administer(there.lab, "GET", "/_cat/indices?format=json")[0] == 200 and there.well()
 
 
-@pytest.mark.full  # tests/unit/target/existing/test_fis.py
+@pytest.mark.full  # tests/unit/targets/existing/test_fis.py
 def test_a_plan_that_asks_fis_hits_nobody(there: There) -> None:
     file = there.folder / "there.yaml"
     file.write_text(EXPERIMENT % ("6s", STOP))
@@ -522,7 +522,7 @@ def test_a_plan_that_asks_fis_hits_nobody(there: There) -> None:
     assert code == 0 and "plan-dead" in output and there.fis.left() == [], output
 
 
-@pytest.mark.full  # tests/unit/target/existing/test_acceptance.py
+@pytest.mark.full  # tests/unit/targets/existing/test_acceptance.py
 def test_acceptance_says_what_it_would_do_and_what_it_costs(there: There) -> None:
     file, evidence = there.folder / "there.yaml", there.folder / "evidence.json"
     file.write_text(EXPERIMENT % ("6s", STOP))

@@ -19,8 +19,8 @@ from clusterkit import Cli, await_event, events, findings, in_effect
 
 from chaos.history import History
 from chaos.opensearch.views import administer
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import wait_until
 
 SEARCHES, DOCUMENTS = 40.0, 10.0
 """Per second, of somebody else."""

@@ -21,10 +21,10 @@ from box.office import give
 from boxkit import Boxed, Program
 from clusterkit import cli
 
-from chaos.campaign.gamedays import record
 from chaos.faults.ledger import standing
+from chaos.gamedays import record
 from chaos.opensearch.views import administer, await_green
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.processes import wait_until
 
 pytestmark = [
     pytest.mark.full,

@@ -23,11 +23,11 @@ from cluster.test_gameday import BACK, HEAD, TAIL, Team, consent, one_experiment
 from cluster.test_on_hosts import BOUND, active
 from clusterkit import await_event, events, in_effect
 
-from chaos.campaign.gamedays import board, record
-from chaos.campaign.gamedays.board import LOCK, TTL_SECONDS, Board, Held, Lock
 from chaos.faults.ledger import moves
+from chaos.gamedays import board, record
+from chaos.gamedays.board import LOCK, TTL_SECONDS, Board, Held, Lock
 from chaos.opensearch.views import administer, await_green
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.processes import wait_until
 
 pytestmark = pytest.mark.full
 KILLED = "inject: {node.kill: {target: node c-data}}"

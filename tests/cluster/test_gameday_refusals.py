@@ -16,9 +16,9 @@ from cluster.test_gameday import Team, one_experiment
 
 from chaos.opensearch.rest import NodeClient
 from chaos.opensearch.views import administer
-from chaos.target import security
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import wait_until
+from chaos.targets import security
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import wait_until
 
 pytestmark = [pytest.mark.full, pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="no ssh-keygen is here")]
 BY_HAND = {"gamedays": ["staging"], "until": "2099-01-01", "by": "team-platform"}

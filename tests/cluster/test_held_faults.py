@@ -14,8 +14,8 @@ from making import toxic
 from chaos.faults.ledger import standing
 from chaos.observe.proof import problems
 from chaos.registry import FAULTS, ready
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import wait_until
 
 SLOW = DATA / "slow.yaml"
 SLOWNESS = {"links": "around zone c", "delay": "200ms"}

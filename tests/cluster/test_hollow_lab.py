@@ -21,10 +21,10 @@ from chaos.history import EventWriter
 from chaos.observe.proof import marks
 from chaos.registry import FAULTS, ready
 from chaos.run.options import new_lab_id
-from chaos.target.labs import network, provisioning, traces
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import command_line, wait_until
-from chaos.target.wiring import TRANSPORT, Host
+from chaos.targets.labs import network, provisioning, traces
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import command_line, wait_until
+from chaos.targets.wiring import TRANSPORT, Host
 
 ROOT = Path(__file__).parents[2]
 

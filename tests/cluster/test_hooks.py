@@ -20,8 +20,8 @@ from hookkit import Owners
 
 from chaos.base.paths import ProcessIdentity
 from chaos.opensearch.views import await_green
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import wait_until
 
 pytestmark = pytest.mark.full
 NODE = "c-data"

@@ -23,8 +23,8 @@ from clusterkit import Cli, await_event, findings, in_effect, run_folder
 from chaos.base.netsock import Endpoint
 from chaos.base.paths import STATE_VARIABLE
 from chaos.opensearch.views import administer
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import wait_until
 
 pytestmark = pytest.mark.full
 AWAY_SECONDS = 6.0

@@ -20,9 +20,9 @@ from chaos.definitions import load_topology
 from chaos.observe.proof import problems
 from chaos.opensearch.views import newest, views
 from chaos.run.options import new_lab_id
-from chaos.target.labs import network, provisioning, sweep
-from chaos.target.labs.local import LocalLab
-from chaos.target.wiring import Proxy
+from chaos.targets.labs import network, provisioning, sweep
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.wiring import Proxy
 
 
 def test_the_cluster_is_as_the_topology_says(playground):

@@ -20,9 +20,9 @@ from chaos.opensearch.administration import create_index, delete_index, explicit
 from chaos.opensearch.views import administer, await_green, elected, leaders, newest, term, views
 from chaos.registry import FAULTS, ready
 from chaos.run.options import new_lab_id
-from chaos.target.labs import provisioning
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs import provisioning
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import wait_until
 
 INDEX = "chaos"
 CASES = [
@@ -156,7 +156,7 @@ from chaos.faults.ledger import Ledger, Registration
 from chaos.faults.lifecycle import Lifecycle
 from chaos.registry import ready
 from chaos.history import EventWriter
-from chaos.target.labs.local import LocalLab
+from chaos.targets.labs.local import LocalLab
 from chaos.base.paths import ProcessIdentity
 
 lab, folder = LocalLab.attach(sys.argv[1]), Path(sys.argv[2])

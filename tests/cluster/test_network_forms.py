@@ -10,8 +10,8 @@ from chaos.faults.probes import Line, Reply
 from chaos.observe.proof import problems
 from chaos.opensearch.views import await_green, newest, views
 from chaos.registry import FAULTS, ready
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import wait_until
 
 
 def ephemeral(lab: LocalLab) -> dict[str, str]:

@@ -16,8 +16,8 @@ from chaos.opensearch import administration
 from chaos.opensearch.requests import weights_path
 from chaos.opensearch.views import administer, await_elected, await_green, elected
 from chaos.programs.failover.cluster import WEIGHTS_SECONDS
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import wait_until
 
 pytestmark = pytest.mark.full
 DATA_NODES = ("a-data", "b-data", "c-data")

@@ -38,8 +38,8 @@ from relays import Doors, doors
 from chaos.definitions.existing import today
 from chaos.opensearch.administration import create_index, delete_index, set_weights, weights
 from chaos.opensearch.views import administer, await_green, elected
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import wait_until
 
 CALLED = {"a": "b", "b": "c", "c": "a"}
 """Zone of experiments → what a cluster calls it."""

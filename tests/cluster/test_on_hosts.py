@@ -22,9 +22,9 @@ from boxkit import Boxed, Program
 from clusterkit import DATA, await_event, events, findings, keepers_of
 
 from chaos.opensearch.views import administer, await_green
-from chaos.target.existing.hosts import EXTEND_SECONDS, TTL_SECONDS
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import wait_until
+from chaos.targets.existing.hosts import EXTEND_SECONDS, TTL_SECONDS
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import wait_until
 
 pytestmark = pytest.mark.full
 HEAD = """apiVersion: opensearch-chaos/v1

@@ -43,9 +43,9 @@ from clusterkit import (
 from chaos.base.netsock import Endpoint
 from chaos.definitions.existing import load_existing
 from chaos.opensearch.views import administer
-from chaos.target.existing import rights
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import wait_until
+from chaos.targets.existing import rights
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import wait_until
 
 KEY = sigv4.Key("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "token")
 REGION = "eu-west-1"

@@ -12,7 +12,7 @@ from cluster.test_on_existing import ALLOCATION, CALLED, EXPECT, EXPERIMENT, HEL
 from clusterkit import DATA, Cli, await_event, cli, findings, in_effect, run_folder
 
 from chaos.opensearch.views import administer
-from chaos.target.labs.local import LocalLab
+from chaos.targets.labs.local import LocalLab
 
 pytestmark = pytest.mark.full
 

@@ -21,8 +21,8 @@ from chaos.load.workloads.documents import MAPPING, WORKLOAD, check_value, conte
 from chaos.observe.readback import read_back
 from chaos.opensearch.rest import opensearch
 from chaos.opensearch.views import administer, await_green, view
-from chaos.target.existing.target import ExistingTarget
-from chaos.target.labs.processes import wait_until
+from chaos.targets.existing.target import ExistingTarget
+from chaos.targets.labs.processes import wait_until
 
 DOCUMENTS, KEYS, INDEX = 300, 3, "damaged"
 IDS = {preload_id(n) for n in range(DOCUMENTS)} | {cas_id(n) for n in range(KEYS)}

@@ -17,8 +17,8 @@ from conformance import topology as named
 from chaos.definitions import Topology
 from chaos.observe.proof import problems
 from chaos.run.options import new_lab_id
-from chaos.target.labs import provisioning
-from chaos.target.labs.local import LocalLab
+from chaos.targets.labs import provisioning
+from chaos.targets.labs.local import LocalLab
 
 REPLAYED = DATA / "replayed.yaml"
 

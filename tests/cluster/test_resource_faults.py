@@ -14,7 +14,7 @@ from chaos.faults.unread import Heap
 from chaos.observe.proof import problems
 from chaos.opensearch.views import administer, await_green, elected
 from chaos.registry import FAULTS, ready
-from chaos.target.labs.local import LocalLab
+from chaos.targets.labs.local import LocalLab
 
 NODES = ("a-all", "b-all", "c-all")
 

@@ -22,9 +22,9 @@ from chaos.opensearch.views import administer
 from chaos.programs.failover.cluster import canary_settings, carry_out, pairs
 from chaos.programs.failover.decide import Cluster, Step
 from chaos.programs.failover.rest import Api, discover
-from chaos.target import security
-from chaos.target.existing import rights
-from chaos.target.labs.local import LocalLab
+from chaos.targets import security
+from chaos.targets.existing import rights
+from chaos.targets.labs.local import LocalLab
 
 pytestmark = pytest.mark.full
 SECRET = "opensesame-2f9Kq-opensesame"

@@ -31,7 +31,7 @@ from chaos.observe.proof import problems
 from chaos.observe.readback import shard_of
 from chaos.opensearch.requests import document_path, requiring_alias, write_alias
 from chaos.opensearch.views import administer, await_green
-from chaos.target.labs import network
+from chaos.targets.labs import network
 
 SLOW, LOSS, FEW = DATA / "slow.yaml", DATA / "loss.yaml", DATA / "few.yaml"
 
@@ -133,7 +133,7 @@ def test_kill_9_of_a_run_with_its_own_lab_at_each_stage(out, spotless):
         assert [first.end()[0], second.end()[0]] == [0, 0], stage
         assert nothing_left() == [], stage
         assert not network.namespaces("oschaos-r") or all(
-            not r.orphaned for r in __import__("chaos.target.labs.sweep", fromlist=["known"]).known()
+            not r.orphaned for r in __import__("chaos.targets.labs.sweep", fromlist=["known"]).known()
         )
         code, output = cli("report", run_folder(out))
         assert code == 5 and "died" in output, (stage, output)

@@ -19,9 +19,9 @@ from chaos.opensearch.rest import NodeClient
 from chaos.opensearch.views import await_green
 from chaos.registry import FAULTS
 from chaos.run.options import new_lab_id
-from chaos.target import security
-from chaos.target.labs import provisioning, traces
-from chaos.target.labs.local import LocalLab
+from chaos.targets import security
+from chaos.targets.labs import provisioning, traces
+from chaos.targets.labs.local import LocalLab
 
 SLOW = DATA / "slow-secure.yaml"
 

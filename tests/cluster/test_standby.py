@@ -14,8 +14,8 @@ from standbykit import DOCUMENTS, WEIGHED_IN, held, members, put_weights, search
 from chaos.opensearch import administration
 from chaos.opensearch.requests import DECOMMISSION
 from chaos.opensearch.views import administer, await_green, elected
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import wait_until
 
 pytestmark = pytest.mark.full
 

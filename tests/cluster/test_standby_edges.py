@@ -22,9 +22,9 @@ from chaos.opensearch.views import administer, await_elected, await_green, elect
 from chaos.programs.audit import audit, cluster
 from chaos.programs.failover.cluster import CANARY, canary_settings, pairs
 from chaos.run.options import new_lab_id
-from chaos.target.labs import provisioning
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs import provisioning
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import wait_until
 
 pytestmark = pytest.mark.full
 DRAIN_SECONDS = 20

@@ -14,7 +14,7 @@ import pytest
 from clusterkit import DATA, Cli, await_event, findings, run_folder
 
 from chaos.history import History
-from chaos.target.labs.local import LocalLab
+from chaos.targets.labs.local import LocalLab
 
 FOR = (0.3, 0.8, 3.0)
 WHO = {

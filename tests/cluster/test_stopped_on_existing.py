@@ -11,7 +11,7 @@ import pytest
 from cluster.test_on_existing import EVERYTHING, SLOW, STANDBY, There, taken_for_theirs
 from clusterkit import await_event, events, findings, in_effect
 
-from chaos.target.labs.local import LocalLab
+from chaos.targets.labs.local import LocalLab
 
 pytestmark = pytest.mark.full
 MOMENTS: dict[str, Callable[[dict[str, Any]], bool]] = {

@@ -11,7 +11,7 @@ from chaos.history import configuration, passages
 from chaos.observe.proof import problems
 from chaos.opensearch.requests import weights_path
 from chaos.opensearch.views import administer, await_green
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.processes import wait_until
 
 SLOW = DATA / "slow.yaml"
 VOTES = "/_cluster/voting_config_exclusions"

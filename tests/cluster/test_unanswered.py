@@ -14,8 +14,8 @@ from clusterkit import cli, findings, keepers_of, recovered_elsewhere
 from chaos.opensearch.administration import create_index, delete_index
 from chaos.opensearch.views import administer
 from chaos.run import on_target
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import wait_until
 
 pytestmark = pytest.mark.full
 

@@ -40,9 +40,9 @@ from chaos.faults.ledger import registrations, standing
 from chaos.observe.proof import problems, upgraded
 from chaos.opensearch.views import await_green
 from chaos.registry import FAULTS
-from chaos.target.labs import cgroups, disks, sweep, traces
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs import cgroups, disks, sweep, traces
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import wait_until
 
 ROOT = Path(__file__).parents[2]
 WINDOWS = {
@@ -316,7 +316,7 @@ def strays(folder: Path) -> dict[int, str]:
         except OSError:
             continue
         line = " ".join(process.info["cmdline"] or [])
-        gateway = "chaos.target.labs.gateway" in line  # of the lab that lives on
+        gateway = "chaos.targets.labs.gateway" in line  # of the lab that lives on
         if (here or where.startswith(f"{folder}/run-")) and not gateway and process.is_running():
             found[process.pid] = line[:120]
     return found

@@ -11,9 +11,9 @@ from dockerkit import build_missing
 
 from chaos.base.errors import MissingPrerequisite
 from chaos.definitions import load_topology
-from chaos.target.labs.docker import images
-from chaos.target.labs.docker.engine import Engine
-from chaos.target.labs.docker.lab import DockerLab
+from chaos.targets.labs.docker import images
+from chaos.targets.labs.docker.engine import Engine
+from chaos.targets.labs.docker.lab import DockerLab
 
 
 def _shares(item: pytest.Item) -> bool:

@@ -11,9 +11,9 @@ from dockerkit import build_missing
 
 from chaos.definitions import Topology
 from chaos.run.options import new_lab_id
-from chaos.target.labs.docker import images
-from chaos.target.labs.docker.engine import Engine
-from chaos.target.labs.docker.lab import DockerLab
+from chaos.targets.labs.docker import images
+from chaos.targets.labs.docker.engine import Engine
+from chaos.targets.labs.docker.lab import DockerLab
 
 SHORT = (
     ("network.latency", 0),

@@ -10,7 +10,7 @@ from clusterkit import DATA, KEPT, Cli, assert_proven, await_event, cli, finding
 from chaos.faults.ledger import standing
 from chaos.observe.proof import problems
 from chaos.opensearch.views import await_green
-from chaos.target.labs.docker.engine import Engine, Owned
+from chaos.targets.labs.docker.engine import Engine, Owned
 
 SLOW, LOSS = DATA / "slow.yaml", DATA / "loss.yaml"
 

@@ -10,9 +10,9 @@ from chaos.base.access import Access, secret
 from chaos.base.errors import InvalidInput
 from chaos.definitions import load_topology
 from chaos.opensearch.rest import NodeClient
-from chaos.target import security
-from chaos.target.labs import kinds
-from chaos.target.labs.docker import images
+from chaos.targets import security
+from chaos.targets.labs import kinds
+from chaos.targets.labs.docker import images
 
 TINY = DATA / "tiny-secure.yaml"
 

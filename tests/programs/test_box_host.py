@@ -22,7 +22,7 @@ from hostkit import eventually
 from chaos.base.errors import MissingPrerequisite
 from chaos.base.netsock import Endpoint, Namespace
 from chaos.provision.unprivileged import NODE_UID
-from chaos.target.labs import cgroups
+from chaos.targets.labs import cgroups
 
 pytestmark = pytest.mark.full
 ADDRESS = "198.18.7.1"

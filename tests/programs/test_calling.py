@@ -16,7 +16,7 @@ from chaos.base.errors import FaultError
 from chaos.base.paths import ProcessIdentity
 from chaos.run import calling
 from chaos.run.calling import Called, call
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.processes import wait_until
 
 QUESTION = {"call": "inject", "id": "f1", "kind": "node.kill", "nodes": ["es-1"]}
 SOON = 10.0

@@ -20,8 +20,8 @@ from chaos.registry import load_experiment
 from chaos.run import commanding, keeper, recovery
 from chaos.run.commanding import Command
 from chaos.run.instruments import Changes
-from chaos.target.labs import network
-from chaos.target.labs.processes import end, wait_until
+from chaos.targets.labs import network
+from chaos.targets.labs.processes import end, wait_until
 
 DEAD = ProcessIdentity(1, 0, "another boot")
 STUBBORN = """

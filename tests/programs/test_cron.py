@@ -18,9 +18,9 @@ from daykit import written
 from receivers import receiver, says
 
 from chaos.base.paths import STATE_VARIABLE
-from chaos.campaign.gamedays import record
 from chaos.definitions.gameday import WEEKDAYS
-from chaos.target.labs.processes import wait_until
+from chaos.gamedays import record
+from chaos.targets.labs.processes import wait_until
 
 CRON = shutil.which("cron", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 LACKING = (

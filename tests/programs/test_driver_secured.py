@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from load_stub import serving
-from unit.target.labs import test_security
+from unit.targets.labs import test_security
 
 from chaos.history import History
 from chaos.load.config import ClientConfig, ClientHost, DriverConfig, OperationConfig, ProbeConfig, Target
 from chaos.load.driver import Driver
-from chaos.target import security
+from chaos.targets import security
 
 stale = test_security.stale  # a fixture
 

@@ -25,7 +25,7 @@ from chaos.history import History
 from chaos.history.writer import ECHO
 from chaos.instruments import echo
 from chaos.report.page import render_html
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.processes import wait_until
 
 PROGRAM = echo.PROGRAM
 S = synthetic.S

@@ -175,7 +175,7 @@ def test_a_target_that_is_broken_hides_no_other(tmp_path: Path) -> None:
 
 def test_a_target_s_labs_bear_its_name(tmp_path: Path) -> None:
     (tmp_path / "theirs.py").write_text(
-        "from chaos.target.kinds.local import Local\n\nclass Theirs(Local):\n    name = 'theirs'\n\nTHING = Theirs()\n"
+        "from chaos.targets.kinds.local import Local\n\nclass Theirs(Local):\n    name = 'theirs'\n\nTHING = Theirs()\n"
     )
     metadata(tmp_path, "their-package", "0.1", {"opensearch_chaos.targets": {"theirs": "theirs:THING"}})
     done = command(tmp_path, "faults", "--lab", "theirs")
@@ -183,7 +183,7 @@ def test_a_target_s_labs_bear_its_name(tmp_path: Path) -> None:
 
 
 def test_a_target_of_a_name_that_is_taken_hides_nothing(tmp_path: Path) -> None:
-    (tmp_path / "theirs.py").write_text("from chaos.target.kinds.local import TARGET as THING\n")
+    (tmp_path / "theirs.py").write_text("from chaos.targets.kinds.local import TARGET as THING\n")
     metadata(tmp_path, "their-package", "0.1", {"opensearch_chaos.targets": {"local": "theirs:THING"}})
     assert command(tmp_path, "faults").returncode == 0
     done = command(tmp_path, "faults", "--lab", "podman")

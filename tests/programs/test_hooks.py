@@ -33,7 +33,7 @@ from chaos.faults.lifecycle import Lifecycle, undo_entries
 from chaos.faults.moves import Move
 from chaos.providers import hooks
 from chaos.registry import FAULTS, PROVIDERS
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.processes import wait_until
 
 HONEST = {
     "inject": "touch made",

@@ -19,8 +19,8 @@ from chaos.faults.evidence import Look, ProcessEvidence
 from chaos.faults.kinds import resources
 from chaos.faults.kinds.disk import FullEvidence
 from chaos.faults.kinds.resources import StarvationEvidence
-from chaos.target.existing.hosts import Hosts, digest
-from chaos.target.existing.inside import TheirDisks, TheirGroups
+from chaos.targets.existing.hosts import Hosts, digest
+from chaos.targets.existing.inside import TheirDisks, TheirGroups
 
 pytestmark = [needs_a_host, pytest.mark.full]
 MIB = 1 << 20

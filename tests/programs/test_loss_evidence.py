@@ -25,7 +25,7 @@ from chaos.faults import evidence as looks
 from chaos.faults.evidence import Look
 from chaos.faults.loss import LossEvidence, Packets
 from chaos.faults.probes import PING
-from chaos.target.wiring import Wiring
+from chaos.targets.wiring import Wiring
 
 pytestmark = [needs_a_host, pytest.mark.full]
 

@@ -14,10 +14,10 @@ import urllib3
 from gamedaykit import Lines, with_guards
 from prometheuskit import FRESH, PATIENCE, Monitoring, alertmanager, alertmanager_needed, monitored, needed
 
-from chaos.campaign.gamedays.alerts import Alerts, AlertWatch, Moment, judged
-from chaos.campaign.gamedays.outside import Outside
 from chaos.definitions.gameday import Guard
-from chaos.target.labs.processes import wait_until
+from chaos.gamedays.alerts import Alerts, AlertWatch, Moment, judged
+from chaos.gamedays.outside import Outside
+from chaos.targets.labs.processes import wait_until
 
 pytestmark = needed
 EXPECTED = {"name": "CheckoutErrors", "experiment": "zone", "phase": "dark", "labels": {"severity": "page"}}
@@ -107,7 +107,7 @@ def test_an_alert_of_a_real_rule_fires_and_resolves(monitoring: Monitoring, tmp_
     assert silent[0].verdict != "pass" and silent[-1].verdict == "weakness" and "CheckoutErrors" in silent[-1].says
 
 
-@pytest.mark.full  # tests/unit/campaign/gamedays/test_outside.py
+@pytest.mark.full  # tests/unit/gamedays/test_outside.py
 @alertmanager_needed
 def test_an_alertmanager_tells_of_alerts_that_somebody_silenced(tmp_path: Path) -> None:
     with alertmanager(tmp_path) as url, monitored(tmp_path, tells=url) as monitoring:

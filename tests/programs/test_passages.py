@@ -18,9 +18,9 @@ from chaos.faults.ledger import Ledger, moves
 from chaos.history import passages as events
 from chaos.instruments.passages import Passages
 from chaos.provision.toxiproxy import find_toxiproxy
-from chaos.target.labs.processes import wait_until
-from chaos.target.labs.toxiproxy import ToxiproxyServer
-from chaos.target.wiring import Proxy
+from chaos.targets.labs.processes import wait_until
+from chaos.targets.labs.toxiproxy import ToxiproxyServer
+from chaos.targets.wiring import Proxy
 
 FOUND = find_toxiproxy()
 pytestmark = pytest.mark.skipif(FOUND is None, reason="Toxiproxy has not been built here yet")

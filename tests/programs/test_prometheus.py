@@ -22,7 +22,7 @@ from chaos.definitions.experiment import Experiment
 from chaos.history.reader import History
 from chaos.instruments.slis import Slis, refuse_unready
 from chaos.opensearch.prometheus import Asker
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.processes import wait_until
 
 pytestmark = needed
 ANSWERS = 5

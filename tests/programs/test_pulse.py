@@ -20,9 +20,9 @@ from chaos.history import History
 from chaos.load.config import ClientConfig, ClientHost, Instrument, ProbeConfig
 from chaos.load.pulse import BEAT_S, EACH, LATE_NS
 from chaos.run.execution import Execution
-from chaos.target.labs.base import Manifest
-from chaos.target.labs.local import LocalLab
-from chaos.target.wiring import TOXIPROXY
+from chaos.targets.labs.base import Manifest
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.wiring import TOXIPROXY
 
 ROOT = Path(__file__).parents[2]
 SECOND = 1_000_000_000

@@ -21,7 +21,7 @@ FLOOR = {room.strip(): floor for floor, rooms in enumerate(LAYERS) for room in r
 ROOMS = sorted(room for room in FLOOR if (ROOT / room.replace(".", "/")).is_dir())
 FINDS = {
     "chaos.faults": "from chaos.faults import kinds; kinds.discover()",
-    "chaos.target": "from chaos.target.labs import kinds; kinds.every()",
+    "chaos.targets": "from chaos.targets.labs import kinds; kinds.every()",
     "chaos.checks": "from chaos.checks import catalogue; catalogue.discover()",
 }
 """What a room finds at runtime, by folders and entry points: no tool that reads imports sees that."""
@@ -38,7 +38,7 @@ for module in pkgutil.walk_packages(room.__path__, room.__name__ + "."):
 {finds}
 print(json.dumps(sorted(name for name in sys.modules if name.startswith("chaos."))))
 """
-WITHOUT = ("chaos.load.locustfile", "chaos.target.labs.docker", "chaos.report.__main__")
+WITHOUT = ("chaos.load.locustfile", "chaos.targets.labs.docker", "chaos.report.__main__")
 """Programs, and what needs an extra."""
 
 

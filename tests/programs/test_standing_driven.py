@@ -24,8 +24,8 @@ from chaos.checks.record import Record
 from chaos.history import EventWriter, History
 from chaos.load.config import ClientConfig, ClientHost, DriverConfig, Instrument, OperationConfig, Target
 from chaos.provision.toxiproxy import find_toxiproxy
-from chaos.target.labs.toxiproxy import ToxiproxyServer, environment
-from chaos.target.wiring import Proxy
+from chaos.targets.labs.toxiproxy import ToxiproxyServer, environment
+from chaos.targets.wiring import Proxy
 
 SECOND = 1_000_000_000
 TARGET = 0.995
@@ -158,5 +158,5 @@ def configured(folder: Path, port: int, api: int, api_out: int) -> DriverConfig:
 def test_toxiproxies_share_the_processors(
     monkeypatch: pytest.MonkeyPatch, processors: int, servers: int, share: str
 ) -> None:
-    monkeypatch.setattr("chaos.target.labs.usable.here", lambda: processors)
+    monkeypatch.setattr("chaos.targets.labs.usable.here", lambda: processors)
     assert environment(servers)["GOMAXPROCS"] == share

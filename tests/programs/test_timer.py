@@ -16,9 +16,9 @@ from receivers import receiver, says
 from systemdkit import lacking, systemd
 
 from chaos.base.paths import STATE_VARIABLE
-from chaos.campaign.gamedays import record
 from chaos.definitions.gameday import WEEKDAYS
-from chaos.target.labs.processes import wait_until
+from chaos.gamedays import record
+from chaos.targets.labs.processes import wait_until
 
 LACKING = "needs root" if os.geteuid() != 0 else lacking()
 pytestmark = [pytest.mark.skipif(bool(LACKING), reason=LACKING or "never"), pytest.mark.full]

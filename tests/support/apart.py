@@ -16,7 +16,7 @@ import typer.main
 from hypothesis import settings
 
 from chaos.base import paths
-from chaos.target.labs import cgroups
+from chaos.targets.labs import cgroups
 
 command_of = cache(typer.main.get_command)
 """A process of ours builds its command line once, and hundreds of tests in one process need it no oftener."""

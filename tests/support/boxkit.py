@@ -23,8 +23,8 @@ from box.office import give
 from clusterkit import ROOT, Cli, kept_lab_id
 
 from chaos.base.paths import PREFIX, STATE_VARIABLE
-from chaos.target.labs import network
-from chaos.target.labs.local import LocalLab
+from chaos.targets.labs import network
+from chaos.targets.labs.local import LocalLab
 
 BOXES = Path("/var/lib")
 MADE = re.compile(r"opensearch-chaos-(test(\d+)-[0-9a-f]{4})")

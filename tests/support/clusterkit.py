@@ -26,12 +26,12 @@ from chaos.history import EventWriter
 from chaos.opensearch.administration import create_index
 from chaos.opensearch.views import administer, await_green, lacking
 from chaos.run.recovery import recover
-from chaos.target.kinds import docker as docker_kind
-from chaos.target.labs import processes, sweep
-from chaos.target.labs.docker.engine import Engine
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import wait_until
-from chaos.target.wiring import Host
+from chaos.targets.kinds import docker as docker_kind
+from chaos.targets.labs import processes, sweep
+from chaos.targets.labs.docker.engine import Engine
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import wait_until
+from chaos.targets.wiring import Host
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "cluster" / "data"

@@ -28,10 +28,10 @@ from chaos.history import EventWriter
 from chaos.observe.proof import problems
 from chaos.opensearch.views import await_green, elected
 from chaos.registry import FAULTS, PROVIDERS, ready
-from chaos.target.labs import cgroups, kinds
-from chaos.target.labs.base import BaseLab
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs import cgroups, kinds
+from chaos.targets.labs.base import BaseLab
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import wait_until
 
 SHARED = "3az-standby"
 """The topology of the lab that most cluster tests share."""

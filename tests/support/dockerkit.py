@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from chaos.target.labs.docker import images
-from chaos.target.labs.docker.engine import Engine
+from chaos.targets.labs.docker import images
+from chaos.targets.labs.docker.engine import Engine
 
 
 def build_missing(engine: Engine, versions: Iterable[str]) -> None:

@@ -15,9 +15,9 @@ from chaos.faults.evidence import Look, Probe
 from chaos.faults.fault import Fault
 from chaos.faults.moves import Reversible
 from chaos.opensearch.cluster import Zoning
-from chaos.target.parts import Parts
-from chaos.target.protocol import DiskAnswer
-from chaos.target.wiring import Wiring
+from chaos.targets.parts import Parts
+from chaos.targets.protocol import DiskAnswer
+from chaos.targets.wiring import Wiring
 
 ROOT = Path(__file__).parents[2]
 PARTS = Parts("/home", "3.8.0", "assembled", "lib/*", "/java", "21", (), None, "/toxiproxy", "2.12.0")

@@ -44,9 +44,9 @@ from chaos.faults.kind import built
 from chaos.fis_endpoint import mirror, standing
 from chaos.fis_endpoint.clients import ACCOUNT, REGION, client
 from chaos.registry import FAULTS, PROVIDERS, load_experiment
-from chaos.target.existing.fis import POLL_SECONDS, Fis
-from chaos.target.existing.fis import RUN as TAG
-from chaos.target.existing.target import ExistingTarget
+from chaos.targets.existing.fis import POLL_SECONDS, Fis
+from chaos.targets.existing.fis import RUN as TAG
+from chaos.targets.existing.target import ExistingTarget
 
 FILE = ROOT / "tests" / "unit" / "data" / "fis" / "requests.json"
 COMMAND = "python tests/support/fisrecord.py --record"
@@ -445,7 +445,7 @@ def paced(ears: Ears) -> Iterator[None]:
         now[0] += max(seconds, POLL_SECONDS)
         ears.paused()
 
-    with patch("chaos.target.existing.fis.time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)):
+    with patch("chaos.targets.existing.fis.time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)):
         yield
 
 

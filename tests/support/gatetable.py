@@ -2,7 +2,7 @@
 
     PYTHONPATH=.:tests/support python -m gatetable        # writes docs/gates.md
 
-A test makes every attempt (tests/unit/campaign/gamedays/test_gates.py), and one holds the page against them.
+A test makes every attempt (tests/unit/gamedays/test_gates.py), and one holds the page against them.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from daykit import a_day
 from gatetable_more import MORE
 
 from chaos.base.units import Duration
-from chaos.campaign.gamedays import drill, gates, preflight
-from chaos.campaign.gamedays.board import Doc
-from chaos.campaign.gamedays.gate import Gate
-from chaos.campaign.gamedays.gates import Earlier, LabRun
-from chaos.campaign.gamedays.preflight import Looked
 from chaos.definitions.existing import load_existing
 from chaos.definitions.gameday import Preflight, Snapshot
+from chaos.gamedays import drill, gates, preflight
+from chaos.gamedays.board import Doc
+from chaos.gamedays.gate import Gate
+from chaos.gamedays.gates import Earlier, LabRun
+from chaos.gamedays.preflight import Looked
 
 PAGE = Path(__file__).parents[2] / "docs" / "gates.md"
 COMMAND = "PYTHONPATH=.:tests/support python -m gatetable"

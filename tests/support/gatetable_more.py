@@ -16,11 +16,11 @@ from typing import Any
 import signkit
 from documents import INDEX, WithDocuments
 
-from chaos.campaign.gamedays import approval, consent, freezes, gates, tickets, windows
-from chaos.campaign.gamedays.board import CONSENT, LOCK, Board, Held, Lock
-from chaos.campaign.gamedays.gate import Gate
-from chaos.campaign.gamedays.outside import Answer, Watched
 from chaos.definitions.gameday import Bounds, Guard, Ticket, Window
+from chaos.gamedays import approval, consent, freezes, gates, tickets, windows
+from chaos.gamedays.board import CONSENT, LOCK, Board, Held, Lock
+from chaos.gamedays.gate import Gate
+from chaos.gamedays.outside import Answer, Watched
 
 NOW = datetime(2026, 11, 26, 10, 0, tzinfo=UTC)
 Make = Callable[[Path], Sequence[Gate]]

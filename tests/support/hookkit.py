@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from chaos.base import paths
-from chaos.target.labs.local import LocalLab
+from chaos.targets.labs.local import LocalLab
 
 PROGRAM = """#!{python} -I
 import json, os, signal, subprocess, sys, time
@@ -39,7 +39,7 @@ def state(node):
 
 def on_lab(line):
     # as a service manager does it: from a session of its own
-    code = "from chaos.target.labs.local import LocalLab; lab = LocalLab.attach(%r); %s" % (ID, line)
+    code = "from chaos.targets.labs.local import LocalLab; lab = LocalLab.attach(%r); %s" % (ID, line)
     subprocess.run([sys.executable, "-c", code], env={env!r}, check=True, start_new_session=True, stdout=2)
 
 

@@ -11,7 +11,7 @@ from chaos.faults.moves import Reversible
 from chaos.faults.offers import Offers
 from chaos.providers import neighbour, toxiproxy
 from chaos.registry import FAULTS, PROVIDERS
-from chaos.target.wiring import Toxified, Wiring
+from chaos.targets.wiring import Toxified, Wiring
 
 OFFERS = PROVIDERS.on()
 """Of a target that lacks nothing."""

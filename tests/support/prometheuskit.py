@@ -21,7 +21,7 @@ from chaos.definitions.experiment import Experiment
 from chaos.definitions.slis import Sli
 from chaos.opensearch.prometheus import Asker
 from chaos.registry import load_experiment
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.processes import wait_until
 
 PROMETHEUS = shutil.which("prometheus")
 needed = pytest.mark.skipif(

@@ -14,8 +14,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from chaos.base.netsock import Endpoint
-from chaos.target.labs.base import BaseLab
-from chaos.target.wiring import HTTP, TRANSPORT
+from chaos.targets.labs.base import BaseLab
+from chaos.targets.wiring import HTTP, TRANSPORT
 
 
 class Gate:

@@ -10,7 +10,7 @@ from fakes import FakeLab
 
 from chaos.definitions.hooks import Hook
 from chaos.faults import effects
-from chaos.target.wiring import Wiring
+from chaos.targets.wiring import Wiring
 
 
 class Asked(Wiring):

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from chaos.campaign.gamedays import approval
 from chaos.definitions.existing import Existing, ExistingFile
 from chaos.definitions.gameday import GameDay, GameDayFile
+from chaos.gamedays import approval
 
 NODES: dict[str, dict[str, str]] = {
     "id-a-1": {"name": "es-a-1", "zone": "a"},

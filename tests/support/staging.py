@@ -7,7 +7,7 @@ from typing import Any
 
 from chaos.definitions import load_topology
 from chaos.definitions.existing import ExistingFile
-from chaos.target.existing.seen import Identity, Seen, SeenNode
+from chaos.targets.existing.seen import Identity, Seen, SeenNode
 
 PLACES = {"a": "eu-west-1a", "b": "eu-west-1b", "c": "eu-west-1c"}
 NEEDED = load_topology("3az-standby")

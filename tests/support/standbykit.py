@@ -9,7 +9,7 @@ from typing import Any
 from chaos.opensearch import administration
 from chaos.opensearch.requests import weights_path
 from chaos.opensearch.views import administer, await_elected, await_green
-from chaos.target.labs.local import LocalLab
+from chaos.targets.labs.local import LocalLab
 
 INDEX = "standby-test"
 DOCUMENTS = 30

@@ -19,7 +19,7 @@ import psutil
 from box import host, hosts, machine, mounts
 
 from chaos.base.errors import MissingPrerequisite
-from chaos.target.labs.cgroups import Groups, Hierarchy
+from chaos.targets.labs.cgroups import Groups, Hierarchy
 
 ROOT = Path(__file__).parents[2]
 

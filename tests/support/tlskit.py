@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaos.definitions import load_topology
-from chaos.target import security
-from chaos.target.wiring import Wiring
+from chaos.targets import security
+from chaos.targets.wiring import Wiring
 
 
 @dataclass(frozen=True)

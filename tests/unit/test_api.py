@@ -61,7 +61,7 @@ def test_nothing_of_ours_goes_by_it() -> None:
 
 def test_a_check_of_a_package_loads_no_lab() -> None:
     code = (
-        "import sys, chaos.api.checks; print([m for m in sys.modules if m.startswith(('chaos.target', 'chaos.load'))])"
+        "import sys, chaos.api.checks; print([m for m in sys.modules if m.startswith(('chaos.targets', 'chaos.load'))])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

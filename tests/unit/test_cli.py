@@ -31,9 +31,9 @@ from chaos.run import execution as running
 from chaos.run.options import RunOptions, RunResult
 from chaos.run.plan import again
 from chaos.run.space import MIB
-from chaos.target.labs import network
-from chaos.target.labs.local import LocalLab
-from chaos.target.protocol import CAPABILITIES, NO_OWNERS
+from chaos.targets.labs import network
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.protocol import CAPABILITIES, NO_OWNERS
 
 EXPERIMENT = ROOT / "experiments" / "data-node-kill.yaml"
 Cli = Callable[..., tuple[int, str, str]]
@@ -49,7 +49,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def never(*_: Any, **__: Any) -> Any:
         pytest.fail("something was started")
 
-    monkeypatch.setattr("chaos.target.labs.provisioning.parts", never)
+    monkeypatch.setattr("chaos.targets.labs.provisioning.parts", never)
     monkeypatch.setattr(LocalLab, "up", never)
     return tmp_path
 
@@ -473,7 +473,7 @@ def test_a_lab_with_a_run_under_way_is_neither_shared_nor_taken_down(cli: Cli, t
 
 
 def test_a_reports_folder_that_cannot_be_made(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chaos.target.labs.provisioning.parts", lambda *_, **__: PARTS)
+    monkeypatch.setattr("chaos.targets.labs.provisioning.parts", lambda *_, **__: PARTS)
     code, _, err = cli("run", EXPERIMENT, "-q", "--out", written(tmp_path, "", "file"))
     assert code == 2 and "is no folder" in one_line(err) and "--out" in err
     assert not (tmp_path / "state" / "labs").exists()
@@ -484,7 +484,7 @@ def test_parts_that_cannot_be_had_are_our_error(cli: Cli, tmp_path: Path, monkey
         assert options["opensearch_home"] == Path("/opt/opensearch")
         raise ProvisionError("no mirror answers", remedy="look at the network")
 
-    monkeypatch.setattr("chaos.target.labs.provisioning.parts", fails)
+    monkeypatch.setattr("chaos.targets.labs.provisioning.parts", fails)
     monkeypatch.setattr("chaos.provision.given.refuse_unusable", lambda *_: None)
     arguments = ("run", EXPERIMENT, "-q", "--out", tmp_path / "r", "--opensearch-home", "/opt/opensearch")
     code, _, err = cli(*arguments)
@@ -496,7 +496,7 @@ def test_parts_that_cannot_be_had_are_our_error(cli: Cli, tmp_path: Path, monkey
 
 @pytest.fixture
 def provisioned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    monkeypatch.setattr("chaos.target.labs.provisioning.parts", lambda *_, **__: PARTS)
+    monkeypatch.setattr("chaos.targets.labs.provisioning.parts", lambda *_, **__: PARTS)
     return tmp_path / "reports"
 
 

@@ -19,7 +19,7 @@ from chaos.base.errors import Leftovers
 from chaos.registry import load_experiment
 from chaos.run import space
 from chaos.run.options import RunResult
-from chaos.target.labs.local import LocalLab
+from chaos.targets.labs.local import LocalLab
 
 pytest_plugins = ["pytester"]
 

@@ -24,8 +24,8 @@ from chaos.base.errors import Exit, LabError, Leftovers
 from chaos.base.paths import STATE_VARIABLE
 from chaos.run import leftovers, on_target
 from chaos.run.options import RunResult
-from chaos.target.existing.compare import Row, Sign
-from chaos.target.existing.seen import Identity, Seen
+from chaos.targets.existing.compare import Row, Sign
+from chaos.targets.existing.seen import Identity, Seen
 
 pytest_plugins = ["pytester"]
 
@@ -90,7 +90,7 @@ def cluster(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path
             raise end
         return end
 
-    monkeypatch.setattr("chaos.target.existing.seen.seen_of", look)
+    monkeypatch.setattr("chaos.targets.existing.seen.seen_of", look)
     monkeypatch.setattr("chaos.definitions.existing.today", lambda: TODAY)
     monkeypatch.setattr("chaos.run.execution.run", one)
     monkeypatch.setattr(on_target, "refused_templates", lambda *_: [])

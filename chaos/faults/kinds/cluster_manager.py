@@ -30,8 +30,8 @@ from chaos.faults.storm import ENOUGH, Storm, Tally
 from chaos.opensearch.administration import indices_named
 from chaos.opensearch.rest import UNREADABLE
 from chaos.opensearch.views import NOBODY, administer, await_elected, leaders, newest, views
-from chaos.target.protocol import Lab
-from chaos.target.wiring import Wiring
+from chaos.targets.protocol import Lab
+from chaos.targets.wiring import Wiring
 
 AMBER = "#b7791f"
 

@@ -27,8 +27,8 @@ from chaos.faults.kind import Kind, process_claims
 from chaos.faults.kinds.node import OnProcess
 from chaos.faults.moves import said
 from chaos.faults.offers import Aim, Means
-from chaos.target.protocol import DiskAnswer, Lab
-from chaos.target.wiring import Wiring
+from chaos.targets.protocol import DiskAnswer, Lab
+from chaos.targets.wiring import Wiring
 
 AMBER = "#b7791f"
 PROMPT_SECONDS = 2.0

@@ -44,7 +44,7 @@ from chaos.faults.lateness import late_share
 from chaos.faults.loss import LEAST_FLAP_SECONDS, MOST_LATE, LossEvidence
 from chaos.faults.offers import Aim, Means
 from chaos.faults.probes import Echo, Pair, Reply
-from chaos.target.wiring import Wiring
+from chaos.targets.wiring import Wiring
 
 Links = frozenset[Link]
 

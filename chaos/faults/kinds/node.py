@@ -14,8 +14,8 @@ from chaos.definitions.topology import Topology
 from chaos.faults.evidence import Evidence, Look, Probe, ProcessEvidence
 from chaos.faults.kind import NodeFault
 from chaos.faults.offers import Aim, Means
-from chaos.target.protocol import Lab
-from chaos.target.wiring import Wiring
+from chaos.targets.protocol import Lab
+from chaos.targets.wiring import Wiring
 
 
 class OnProcess(NodeFault):

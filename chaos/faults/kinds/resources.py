@@ -21,7 +21,7 @@ from chaos.faults.kinds.node import OnProcess
 from chaos.faults.offers import Aim, Means
 from chaos.faults.probes import Pair
 from chaos.faults.unread import Heap, UnreadAnswers
-from chaos.target.protocol import Lab
+from chaos.targets.protocol import Lab
 
 MEBI = 1 << 20
 AMBER = "#b7791f"

@@ -23,8 +23,8 @@ from chaos.faults.probes import Pair
 from chaos.opensearch.administration import Text, as_text, settings_path
 from chaos.opensearch.rest import UNREADABLE
 from chaos.opensearch.views import newest, views
-from chaos.target.protocol import Lab
-from chaos.target.wiring import Wiring
+from chaos.targets.protocol import Lab
+from chaos.targets.wiring import Wiring
 
 Scope = Literal["cluster", "index"]
 

@@ -21,7 +21,7 @@ from chaos.faults.kinds.disk import PowerLossEvidence, disk_claims
 from chaos.faults.kinds.network import AMBER, NetworkDrop, NetworkLatency, OnLinks
 from chaos.faults.kinds.node import OnProcess
 from chaos.faults.offers import Aim, Means
-from chaos.target.wiring import Wiring
+from chaos.targets.wiring import Wiring
 
 ZoneName = Annotated[str, Field(pattern=f"^{NAME}$", description="the zone, for example c")]
 

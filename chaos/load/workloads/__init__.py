@@ -20,7 +20,7 @@ def every() -> dict[str, Workload]:
         if not isinstance(brought, Workload):
             raise InvalidInput(
                 f"'{name}' brings {brought!r}, which is no workload",
-                remedy="name an instance of chaos.load.workload.Workload",
+                remedy="name an instance of chaos.api.workloads.Workload",
             )
         brought.refuse_unfit()
         found.append(brought)

@@ -6,8 +6,8 @@ from __future__ import annotations
 import sys
 
 from chaos.opensearch.views import administer, await_green, newest, views
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import wait_until
 
 ENABLE = "cluster.routing.allocation.enable"
 

@@ -16,9 +16,9 @@ from chaos.base.paths import write_json
 from chaos.definitions import load_topology
 from chaos.definitions.existing import ExistingFile, load_existing
 from chaos.registry import load_experiment
-from chaos.target.existing import passages, rights
-from chaos.target.security import make
-from chaos.target.wiring import HTTP, Wiring
+from chaos.targets.existing import passages, rights
+from chaos.targets.security import make
+from chaos.targets.wiring import HTTP, Wiring
 
 BOX = load_topology(TOPOLOGY)
 WIRING = Wiring.of("staging", BOX.nodes, BOX.zones)

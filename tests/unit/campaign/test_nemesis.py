@@ -19,7 +19,7 @@ from chaos.campaign.nemesis import Drawn, Hit, Limits, Options, hits, spared
 from chaos.definitions import Duration, Experiment, Rate, Topology
 from chaos.definitions.steps import FaultParams
 from chaos.registry import FAULTS, load_experiment
-from chaos.target.protocol import NO_OWNERS
+from chaos.targets.protocol import NO_OWNERS
 
 NAMES = ["3az-standby", "3az-standby-2data", "2az", "planted-no-replicas"]
 named = cache(topology)

@@ -10,7 +10,7 @@ import pytest
 from chaos.aws.policy import TAG
 from chaos.base.errors import FaultError
 from chaos.commands.fis import NO_ANSWER, looks
-from chaos.target.existing import fis_role
+from chaos.targets.existing import fis_role
 
 THERE: Any = SimpleNamespace(
     topology=SimpleNamespace(nodes=[SimpleNamespace(name="a-data"), SimpleNamespace(name="b")])

@@ -21,8 +21,8 @@ from chaos.definitions.existing import Existing, ExistingFile
 from chaos.opensearch.views import ShardCopy
 from chaos.registry import PROVIDERS, load_experiment
 from chaos.run import closing, keeper, plan, reaching, recovering_on
-from chaos.target.existing.compare import Row, Sign
-from chaos.target.existing.seen import Seen
+from chaos.targets.existing.compare import Row, Sign
+from chaos.targets.existing.seen import Seen
 
 TODAY = date(2026, 11, 25)
 OFFERS = reaching.offers_on(PROVIDERS, file())

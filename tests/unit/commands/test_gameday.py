@@ -16,12 +16,12 @@ from documents import INDEX, WithDocuments
 from tlskit import authority
 
 from chaos.base.errors import ChaosError, InvalidInput
-from chaos.campaign.gamedays import board, drill
-from chaos.campaign.gamedays.board import LOCK, Board, day_id, hold_id
-from chaos.campaign.gamedays.record import read
 from chaos.commands import gameday, gameday_hands
 from chaos.definitions.existing import load_existing
 from chaos.definitions.gameday import load_gameday
+from chaos.gamedays import board, drill
+from chaos.gamedays.board import LOCK, Board, day_id, hold_id
+from chaos.gamedays.record import read
 from chaos.run.options import RunResult
 
 AT = datetime(2026, 11, 20, 6, 0)  # a Friday

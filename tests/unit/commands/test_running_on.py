@@ -20,7 +20,7 @@ from chaos.commands.running_on import runs_on
 from chaos.registry import load_experiment
 from chaos.run import leftovers, on_target
 from chaos.run.options import RunResult
-from chaos.target.existing.compare import Row, Sign
+from chaos.targets.existing.compare import Row, Sign
 
 Ends = Callable[..., tuple[Exit, list[str]]]
 
@@ -30,7 +30,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ends:
     """(how each run ends) → the exit code, and which were run."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
-    monkeypatch.setattr("chaos.target.existing.seen.seen_of", lambda *_, **__: there())
+    monkeypatch.setattr("chaos.targets.existing.seen.seen_of", lambda *_, **__: there())
     monkeypatch.setattr("chaos.definitions.existing.today", lambda: TODAY)
     monkeypatch.setattr(on_target, "refused_templates", lambda *_: [])
     monkeypatch.setattr(on_target, "refused_beside", lambda *_: [])
@@ -91,7 +91,7 @@ def test_what_forbids_any_of_them_is_told_of_all_before_the_first(runs: Ends) ->
 
 
 def test_what_holds_for_all_of_them_is_told_once(runs: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chaos.target.existing.seen.seen_of", lambda *_, **__: replace(there(), status="red"))
+    monkeypatch.setattr("chaos.targets.existing.seen.seen_of", lambda *_, **__: replace(there(), status="red"))
     with pytest.raises(
         InvalidInput, match="no experiment may run on staging:\n  the cluster, health: it is red"
     ) as all_:
@@ -102,7 +102,7 @@ def test_what_holds_for_all_of_them_is_told_once(runs: Ends, monkeypatch: pytest
 
 
 def test_another_run_is_told_first_of_what_it_makes_of_the_cluster(runs: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chaos.target.existing.seen.seen_of", lambda *_, **__: replace(there(), relocating=3))
+    monkeypatch.setattr("chaos.targets.existing.seen.seen_of", lambda *_, **__: replace(there(), relocating=3))
     row = Row("another run", Sign.BLOCKS, "run one of here is under way")
     monkeypatch.setattr(on_target, "under_way", lambda *_: [row])
     with pytest.raises(InvalidInput) as error:

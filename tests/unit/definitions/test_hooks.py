@@ -11,9 +11,9 @@ from chaos.base.errors import InvalidInput
 from chaos.definitions.existing import Existing, load_existing
 from chaos.definitions.hooks import CALLS, KINDS, MADE_OF
 from chaos.registry import FAULTS, PROVIDERS
-from chaos.target.existing import compare, offered
-from chaos.target.existing.compare import Sign
-from chaos.target.protocol import CAPABILITIES, HOOK, NO_OWNERS
+from chaos.targets.existing import compare, offered
+from chaos.targets.existing.compare import Sign
+from chaos.targets.protocol import CAPABILITIES, HOOK, NO_OWNERS
 
 HOOKS = """\
 hooks:

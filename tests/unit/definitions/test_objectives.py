@@ -26,7 +26,7 @@ from chaos.run import execution as running
 from chaos.run import in_python, plan
 from chaos.run.options import RunOptions, RunResult
 from chaos.statistics.rejudge import rejudge
-from chaos.target.labs import network
+from chaos.targets.labs import network
 
 EXPERIMENT = """\
 apiVersion: opensearch-chaos/v1

@@ -22,8 +22,8 @@ from chaos.faults import evidence
 from chaos.faults.evidence import LinkEvidence, apart
 from chaos.faults.probes import Asked, Greeted, Line, Reply, between
 from chaos.opensearch.rest import NodeClient
-from chaos.target import security
-from chaos.target.wiring import Wiring
+from chaos.targets import security
+from chaos.targets.wiring import Wiring
 
 KNOWS = {"nodes": {"x": {"name": "c-data"}}}
 

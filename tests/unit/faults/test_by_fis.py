@@ -39,9 +39,9 @@ from chaos.providers.fis import (
     stop_instances,
 )
 from chaos.registry import PROVIDERS
-from chaos.target.existing.fis import Fis, Instance, Word
-from chaos.target.existing.passages import TheirWiring
-from chaos.target.existing.target import ExistingTarget
+from chaos.targets.existing.fis import Fis, Instance, Word
+from chaos.targets.existing.passages import TheirWiring
+from chaos.targets.existing.target import ExistingTarget
 
 KINDS = PROVIDERS.kinds
 NODES = tuple(f"n-{number}" for number in range(7))

@@ -19,7 +19,7 @@ from chaos.hosts import oschaos_host
 from chaos.providers import ssh
 from chaos.registry import FAULTS, PROVIDERS
 from chaos.run.reaching import offers_on
-from chaos.target.existing.passages import TheirWiring
+from chaos.targets.existing.passages import TheirWiring
 
 TOPOLOGY = load_topology("3az")
 NODES = [node.name for node in TOPOLOGY.nodes]

@@ -10,10 +10,10 @@ from chaos.faults import documentation
 from chaos.faults.documentation import columns, fidelity
 from chaos.providers.fis import INTENTS
 from chaos.registry import FAULTS, PROVIDERS
-from chaos.target.existing import offered
-from chaos.target.kinds import docker, existing, local
-from chaos.target.labs.local import LocalLab
-from chaos.target.protocol import CAPABILITIES
+from chaos.targets.existing import offered
+from chaos.targets.kinds import docker, existing, local
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.protocol import CAPABILITIES
 
 SHOWN = {each.title: each for each in columns(PROVIDERS)}
 
@@ -74,7 +74,7 @@ def test_what_no_local_lab_has_none_says_that_it_has() -> None:
 
 def test_what_no_docker_lab_has_none_says_that_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a machine that has everything."""
-    lab = pytest.importorskip("chaos.target.labs.docker.lab")
+    lab = pytest.importorskip("chaos.targets.labs.docker.lab")
     monkeypatch.setattr(lab.Engine, "open", classmethod(lambda cls: None))
     monkeypatch.setattr(lab, "_elsewhere", lambda engine: None)
     monkeypatch.setattr(lab, "usable", lambda controller: True)

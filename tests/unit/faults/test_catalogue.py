@@ -19,9 +19,9 @@ from chaos.faults.fault import Fault
 from chaos.faults.moves import Move
 from chaos.registry import FAULTS, PROVIDERS, load_experiment
 from chaos.run.plan import lacking, refuse_lacking
-from chaos.target.labs.local import LocalLab
-from chaos.target.protocol import CAPABILITIES
-from chaos.target.wiring import Wiring
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.protocol import CAPABILITIES
+from chaos.targets.wiring import Wiring
 
 EXAMPLES = [
     pytest.param(kind, example, id=f"{kind}-{number}")

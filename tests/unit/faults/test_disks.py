@@ -23,9 +23,9 @@ from chaos.faults.lifecycle import Lifecycle
 from chaos.faults.moves import Move
 from chaos.provision import loops
 from chaos.registry import FAULTS, load_experiment, ready
-from chaos.target.labs import diskprobe, disks, network, sweep, throttle
-from chaos.target.labs.local import LocalLab
-from chaos.target.protocol import DiskAnswer
+from chaos.targets.labs import diskprobe, disks, network, sweep, throttle
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.protocol import DiskAnswer
 
 WELL, STUCK = DiskAnswer(seconds=0.001), DiskAnswer(blocked=True)
 DISKS = topology("3az-disks")

@@ -20,7 +20,7 @@ from chaos.faults.echoes import Http, Transport
 from chaos.faults.evidence import CONTROLS, LinkEvidence, ProcessEvidence, spread, tolerance
 from chaos.faults.kinds.network import untouched
 from chaos.faults.probes import PING, ROUNDS, Echo, Line, Pair, Reply, at_rest, direct, together
-from chaos.target.protocol import DiskAnswer
+from chaos.targets.protocol import DiskAnswer
 
 PAIR = ("a-data", "c-data")
 

@@ -19,7 +19,7 @@ from chaos.faults.holding import Holding, facts, told
 from chaos.faults.ledger import Ledger
 from chaos.faults.lifecycle import Lifecycle
 from chaos.faults.moves import Move
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.processes import wait_until
 
 SLOW = toxic("a-data", "to-c-data-transport", "oschaos-f1-upstream", "latency", "upstream", {"latency": 300})
 

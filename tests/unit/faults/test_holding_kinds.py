@@ -19,8 +19,8 @@ from chaos.faults.kinds.settings import SettingsEvidence
 from chaos.faults.storm import Storm, Tally
 from chaos.faults.unread import Heap, UnreadAnswers
 from chaos.registry import FAULTS
-from chaos.target.limits import MemoryUse, ProcessorUse
-from chaos.target.protocol import DiskAnswer
+from chaos.targets.limits import MemoryUse, ProcessorUse
+from chaos.targets.protocol import DiskAnswer
 
 OVER_WHEN_PROVEN = {"node.restart", "node.upgrade"}
 OF_ITS_OWN = {"cluster_manager.leader_flap"}

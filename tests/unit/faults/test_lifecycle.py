@@ -23,7 +23,7 @@ from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import Lifecycle, undo_entries
 from chaos.faults.moves import Reversible, on_node
 from chaos.faults.pulsing import Pulsing
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.processes import wait_until
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaos.base.errors import LabError
-from chaos.target.labs import consumer
-from chaos.target.labs.cgroups import Groups, Hierarchy
-from chaos.target.limits import NO_LIMIT, Limits, MemoryUse, ProcessorUse, untouched
+from chaos.targets.labs import consumer
+from chaos.targets.labs.cgroups import Groups, Hierarchy
+from chaos.targets.limits import NO_LIMIT, Limits, MemoryUse, ProcessorUse, untouched
 
 HERE = ("zone-a", "a-data")
 FRESH = {

@@ -30,7 +30,7 @@ from chaos.opensearch.views import NOBODY
 from chaos.providers import process, rest
 from chaos.providers.rest import ADMIN, delete_indices
 from chaos.registry import FAULTS, ready
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.processes import wait_until
 
 KINDS = [kind for kind in FAULTS if kind.startswith("cluster_manager.")]
 

@@ -12,7 +12,7 @@ from chaos.faults.kinds.network import NetworkDrop
 from chaos.faults.kinds.zone import ZoneIsolation
 from chaos.faults.offers import Means, Provider, Providers
 from chaos.registry import FAULTS
-from chaos.target.labs import kinds
+from chaos.targets.labs import kinds
 
 
 def provider(name: str, *needs: str, of: type = NetworkDrop) -> Provider:

@@ -29,8 +29,8 @@ from chaos.faults.moves import Reversible
 from chaos.faults.unread import Heap, UnreadAnswers, fitting
 from chaos.providers import process
 from chaos.registry import FAULTS, ready
-from chaos.target.labs.processes import wait_until
-from chaos.target.limits import MemoryUse, ProcessorUse
+from chaos.targets.labs.processes import wait_until
+from chaos.targets.limits import MemoryUse, ProcessorUse
 
 NODES = ("a-data",)
 

@@ -11,7 +11,7 @@ import pytest
 
 from chaos.base.netsock import Endpoint
 from chaos.fis_endpoint.doors import Doors
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.processes import wait_until
 
 
 class Echo(socketserver.BaseRequestHandler):

@@ -17,7 +17,7 @@ from chaos.fis_endpoint import moto_server
 from chaos.fis_endpoint.clients import client, is_loopback
 from chaos.fis_endpoint.doing import Failed
 from chaos.fis_endpoint.mirror import ALLOWED, NODE, Mirror, fill, tags_of
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.processes import wait_until
 
 INSTANCE, SUBNET, VOLUME = "aws:ec2:instance", "aws:ec2:subnet", "aws:ec2:ebs-volume"
 RUNNING = {"path": "State.Name", "values": ["running"]}

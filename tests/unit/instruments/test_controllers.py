@@ -24,7 +24,7 @@ from chaos.opensearch.cluster import Zoning
 from chaos.programs.failover.decide import Cluster, _stand_by
 from chaos.registry import load_experiment
 from chaos.run import commanding, on_target
-from chaos.target import wiring
+from chaos.targets import wiring
 
 SECURE = Access(
     tls=True, ca="/k/ca.pem", user="chaos", password="file:/k/password", certificate="/k/c.pem", key="/k/c.key"

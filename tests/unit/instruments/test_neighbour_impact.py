@@ -34,8 +34,8 @@ from chaos.instruments.neighbour_impact import (
 from chaos.opensearch.foreign import COUNTERS, WHO, Grown
 from chaos.run import on_target
 from chaos.run.stopping import Stop
-from chaos.target.existing.compare import Sign
-from chaos.target.labs.processes import wait_until
+from chaos.targets.existing.compare import Sign
+from chaos.targets.labs.processes import wait_until
 
 
 def limits(**given: Any) -> Foreign:

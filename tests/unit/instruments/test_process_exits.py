@@ -22,10 +22,10 @@ from chaos.base.paths import ProcessIdentity
 from chaos.checks.instrument import Child
 from chaos.history import ends
 from chaos.instruments.process_exits import Exits
-from chaos.target.labs import processes
-from chaos.target.labs.base import Resident
-from chaos.target.labs.local import LocalLab
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs import processes
+from chaos.targets.labs.base import Resident
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.labs.processes import wait_until
 
 SLEEP = ["/bin/sleep", "600"]
 

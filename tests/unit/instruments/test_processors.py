@@ -12,8 +12,8 @@ import pytest
 from chaos.history import processors as kinds
 from chaos.instruments.processors import Processors, look, restricted
 from chaos.run import plan
-from chaos.target.labs import usable
-from chaos.target.labs.usable import Usable
+from chaos.targets.labs import usable
+from chaos.targets.labs.usable import Usable
 
 BOTH = frozenset({0, 1})
 

@@ -23,9 +23,9 @@ from chaos.history.reader import History
 from chaos.instruments.slis import Slis, refuse_unready
 from chaos.opensearch.prometheus import Answer, Asker, read
 from chaos.registry import load_experiment
-from chaos.target import security
-from chaos.target.labs.processes import wait_until
-from chaos.target.wiring import Wiring
+from chaos.targets import security
+from chaos.targets.labs.processes import wait_until
+from chaos.targets.wiring import Wiring
 
 HERE = Path()
 EXPERIMENT = """\

@@ -31,7 +31,7 @@ from chaos.opensearch import administration, counters, rest, views
 from chaos.opensearch.rest import LARGEST, Garbled, NodeClient, opensearch
 from chaos.providers import process
 from chaos.providers import rest as rest_faults
-from chaos.target.labs.toxiproxy import ToxiproxyServer
+from chaos.targets.labs.toxiproxy import ToxiproxyServer
 
 PATH = "/chaos/_doc/p-1"
 """What the stub answers as the mode says."""

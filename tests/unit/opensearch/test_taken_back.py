@@ -16,7 +16,7 @@ import urllib3
 from chaos.base.errors import FaultError
 from chaos.base.netsock import Endpoint
 from chaos.opensearch.rest import NodeClient, opensearch
-from chaos.target.labs.toxiproxy import ToxiproxyServer
+from chaos.targets.labs.toxiproxy import ToxiproxyServer
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
 LEFT, TAKEN_BACK = "left", "taken back"
@@ -90,7 +90,7 @@ def test_only_what_was_not_answered_is_taken_back(quiet: Quiet, send: Callable[[
 
 @pytest.mark.parametrize("quiet", [False], indirect=True)
 def test_a_toxiproxy_of_others_is_sent_nothing_by_the_dead(quiet: Quiet, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chaos.target.labs.toxiproxy.TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr("chaos.targets.labs.toxiproxy.TIMEOUT_SECONDS", 0.3)
     with pytest.raises(FaultError):
         ToxiproxyServer("theirs", Endpoint("127.0.0.1", quiet.port)).add_toxic("p", "t", "latency", "upstream", {})
     assert quiet.end() == TAKEN_BACK

@@ -14,7 +14,7 @@ from chaos.commands.planning_on import planned, show
 from chaos.definitions.existing import load_existing
 from chaos.registry import PROVIDERS, load_experiment
 from chaos.run import on_target, reaching
-from chaos.target.existing import draft
+from chaos.targets.existing import draft
 
 URL = "http://127.0.0.1:9200"
 LOAD = "  read: {rate: 10/s, good: ok within 1s}\n  write: {rate: 10/s, good: ok within 1s}\n"

@@ -35,8 +35,8 @@ from chaos.run.instruments import Instruments
 from chaos.run.leftovers import sole_run
 from chaos.run.options import new_folder
 from chaos.run.stopping import Stop, Unasked
-from chaos.target.labs import network, toxiproxy
-from chaos.target.labs.local import LocalLab
+from chaos.targets.labs import network, toxiproxy
+from chaos.targets.labs.local import LocalLab
 
 DEAD = ProcessIdentity(1, 0, "another boot")
 

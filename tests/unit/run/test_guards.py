@@ -12,7 +12,7 @@ from chaos.base.errors import InvalidInput
 from chaos.definitions.experiment import Guards
 from chaos.instruments.sampler import ClusterRed
 from chaos.run import guards
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.processes import wait_until
 
 
 def wanted(**given: Any) -> Guards:

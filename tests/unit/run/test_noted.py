@@ -26,7 +26,7 @@ from chaos.instruments.controllers import BEAT_SECONDS
 from chaos.run import commanding, keeper, noted, recovering_on
 from chaos.run.noted import FORGET, HOLDERS, NotedLedger, Notes, opening
 from chaos.run.on_target import LEASE_SECONDS, refused_beside
-from chaos.target.existing.target import folder_of, unreached
+from chaos.targets.existing.target import folder_of, unreached
 
 
 @pytest.fixture
@@ -310,7 +310,7 @@ def test_the_keeper_tries_again_until_nothing_stands(
 
     cluster.fails = fails
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))  # no cluster of that name is written down
-    monkeypatch.setattr("chaos.target.labs.kinds.attach", lambda id: cluster)
+    monkeypatch.setattr("chaos.targets.labs.kinds.attach", lambda id: cluster)
     monkeypatch.setattr(keeper.time, "sleep", lambda _: None)
     said: list[str] = []
     assert keeper.undo(ledger.path, "existing-staging", said.append)
@@ -319,7 +319,7 @@ def test_the_keeper_tries_again_until_nothing_stands(
     assert cluster.noted == set()
     monkeypatch.setattr(keeper, "PATIENCE_SECONDS", -1.0)
     ledger = opened(cluster, tmp_path, "run-2")
-    monkeypatch.setattr("chaos.target.labs.kinds.attach", lambda id: (_ for _ in ()).throw(InvalidInput("no file")))
+    monkeypatch.setattr("chaos.targets.labs.kinds.attach", lambda id: (_ for _ in ()).throw(InvalidInput("no file")))
     assert keeper.undo(ledger.path, "existing-staging", said.append) is False
 
 
@@ -341,7 +341,7 @@ def test_the_keeper_begins_nothing_while_nobody_is_there_and_tries_once_more_aft
                 raise FaultError("timed out")
 
     cluster.fails = fails
-    monkeypatch.setattr("chaos.target.labs.kinds.attach", lambda id: cluster)
+    monkeypatch.setattr("chaos.targets.labs.kinds.attach", lambda id: cluster)
     monkeypatch.setattr(keeper, "unreached", lambda id: silent.pop() if silent else None)
     monkeypatch.setattr(keeper.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(keeper.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))

@@ -21,7 +21,7 @@ from chaos.registry import load_experiment
 from chaos.run import noticing, phases, plan
 from chaos.run.instruments import Instruments
 from chaos.run.noticing import SECOND, Wait
-from chaos.target.wiring import Wiring
+from chaos.targets.wiring import Wiring
 
 STANDBY = load_topology(ROOT / "topologies" / "3az-standby.yaml")
 DROP = "inject: {network.drop: {links: around everything in zone c}}"

@@ -23,9 +23,9 @@ from chaos.run import on_target, reaching
 from chaos.run.execution import offers_for
 from chaos.run.noted import NotedLedger
 from chaos.run.on_target import OnTarget
-from chaos.target.existing import draft
-from chaos.target.existing.seen import Identity, Seen, SeenNode, SeenProxy
-from chaos.target.existing.target import ExistingTarget
+from chaos.targets.existing import draft
+from chaos.targets.existing.seen import Identity, Seen, SeenNode, SeenProxy
+from chaos.targets.existing.target import ExistingTarget
 
 TODAY = date(2026, 11, 25)
 URL = "http://127.0.0.1:9200"

@@ -27,7 +27,7 @@ from chaos.run.execution import Execution
 from chaos.run.instruments import Instruments
 from chaos.run.recording import Recording
 from chaos.run.stopping import Stop
-from chaos.target.labs.processes import wait_until
+from chaos.targets.labs.processes import wait_until
 
 PLAN: Any = {"rules": 2, "run": "run-1", "experiment": {"name": "x"}}
 

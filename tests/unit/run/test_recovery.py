@@ -24,9 +24,9 @@ from chaos.history import seal
 from chaos.run import recovery as module
 from chaos.run import space
 from chaos.run.recovery import leftovers, recover
-from chaos.target.labs import kinds, network, sweep
-from chaos.target.labs.local import LocalLab
-from chaos.target.wiring import Wiring
+from chaos.targets.labs import kinds, network, sweep
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.wiring import Wiring
 
 DEAD = ProcessIdentity(1, 0, "another boot")
 ME = ProcessIdentity.me()
@@ -292,7 +292,7 @@ def test_a_kind_that_fails_while_it_looks_keeps_the_lab_and_raises_nothing(
 
 
 def test_control_groups_without_anything_else_are_leftovers_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chaos.target.labs.sweep.cgroups.ids", lambda: {"r7"})
+    monkeypatch.setattr("chaos.targets.labs.sweep.cgroups.ids", lambda: {"r7"})
     assert [(found.what, found.lab) for found in sweep.leftovers()] == [("control groups oschaos-r7", "r7")]
 
 
@@ -329,7 +329,7 @@ def test_a_lab_that_cannot_be_written_down_leaves_no_folder(state: Path, monkeyp
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("chaos.target.labs.base.write_json", full)
+    monkeypatch.setattr("chaos.targets.labs.base.write_json", full)
     with pytest.raises(LabError, match="No space left"):
         LocalLab.create(topology("3az"), PARTS, id="r1")
     assert list((state / "labs").iterdir()) == []

@@ -20,7 +20,7 @@ from chaos.run import retrying
 from chaos.run.options import RunOptions, RunResult
 from chaos.run.retrying import Retries
 from chaos.statistics import facts
-from chaos.target.labs import network
+from chaos.targets.labs import network
 
 EXPERIMENT = ROOT / "experiments" / "data-node-kill.yaml"
 CODES = {"pass": 0, "weakness": 1, "inconclusive": 3, "aborted": 4, "error": 5}

@@ -91,7 +91,7 @@ def test_what_the_nodes_watermarks_need_is_looked_for_too(monkeypatch: pytest.Mo
     monkeypatch.undo()
     nodes = space.of_topology(own.topology).bytes - space.of_topology(own.topology, "docker").bytes
     assert nodes == space.MARGIN * space.NODE_BYTES * len(own.topology.nodes)  # its disks are its own
-    monkeypatch.setattr("chaos.target.kinds.docker.Docker.data_folder", lambda self: tmp_path)
+    monkeypatch.setattr("chaos.targets.kinds.docker.Docker.data_folder", lambda self: tmp_path)
     _, _, engine = space.wanted([plain], tmp_path, kind="docker")
     assert (engine.what, engine.folder) == ("data of its lab", tmp_path)
     assert engine.need.bytes == space.of_engine(plain, 1).bytes > 200 * MIB

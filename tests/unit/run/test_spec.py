@@ -19,7 +19,7 @@ from chaos.registry import GRAMMAR, PROVIDERS, load_experiment
 from chaos.run import execution, plan
 from chaos.run.options import RunOptions, RunResult
 from chaos.run.spec import On, RunSpec, carry_out, in_python
-from chaos.target.labs import kinds
+from chaos.targets.labs import kinds
 
 SHIPPED = sorted(p for p in (ROOT / "experiments").rglob("*.yaml") if p.parent.name not in ("upstream", "gamedays"))
 LOADED = {path: load_experiment(path) for path in SHIPPED}

@@ -22,8 +22,8 @@ from chaos.report import render
 from chaos.run.options import RunResult
 from chaos.run.stopping import Stop
 from chaos.statistics import store
-from chaos.target.labs import network
-from chaos.target.labs.local import LocalLab
+from chaos.targets.labs import network
+from chaos.targets.labs.local import LocalLab
 
 EXPERIMENT = ROOT / "experiments" / "data-node-kill.yaml"
 Cli = Callable[..., tuple[int, str, str]]

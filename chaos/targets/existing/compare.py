@@ -1,0 +1,271 @@
+"""A target's file held against its cluster: what matches, what differs, and what keeps it from being touched.
+
+Pure, but for the question whether its programs are on this machine.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+
+from chaos.definitions.existing import EXPIRING, RUNGS, Existing, ExistingFile
+from chaos.definitions.hooks import CALLS
+from chaos.targets.existing.seen import ANOTHER, Seen, SeenNode
+
+LISTED = 5
+"""Names that a row holds at most."""
+
+
+class Sign(StrEnum):
+    """What a row says."""
+
+    SAME = "same"
+    WARNING = "warning"
+    """True to the file, which leaves out something that people should agree on: it forbids nothing."""
+    DIFFERS = "differs"
+    """The file is not true: nothing may go by it."""
+    BLOCKS = "blocks"
+    """True to the file, and nothing may be changed while it is so."""
+    UNKNOWN = "unknown"
+    """It could not be read: nothing may be changed, because nothing could be computed to be safe."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One thing that was held against the file. ``remedy``: what to do where it is not as it should be."""
+
+    what: str
+    sign: Sign
+    says: str
+    remedy: str = ""
+
+    @property
+    def forbids(self) -> bool:
+        """Whether nothing may be changed while it is so."""
+        return self.sign not in (Sign.SAME, Sign.WARNING)
+
+    def to_json(self) -> dict[str, str]:
+        return {"what": self.what, "sign": self.sign.value, "says": self.says, "remedy": self.remedy}
+
+
+def rows(target: Existing, seen: Seen, today: date) -> list[Row]:
+    """Every row, in the order in which they are told."""
+    file = target.written
+    return [
+        *_endpoints(file, seen),
+        *_nodes(file, seen),
+        *_zones(file, seen),
+        *_calm(seen),
+        *toxiproxies(file, seen),
+        *hooks(target),
+        _foreign(file),
+        _rung(target, today),
+    ]
+
+
+def refused(target: Existing, found: list[Row]) -> list[Row]:
+    """The rows that keep the file from being used: it is not true, or what its rung allows could not be done now."""
+    changes = target.written.rung in EXPIRING
+    return [row for row in found if row.sign is Sign.DIFFERS or (changes and row.forbids)]
+
+
+def _endpoints(file: ExistingFile, seen: Seen) -> Iterator[Row]:
+    for address in map(str, (*file.addresses, *file.of_balancers.values())):
+        if address in seen.silent:
+            yield Row(f"endpoint {address}", Sign.DIFFERS, seen.silent[address], "mend it, or take it out of the file")
+            continue
+        found = seen.identities[address]
+        wrong = [
+            f"{what} is {is_}, and the file says {wanted}"
+            for what, is_, wanted in (
+                ("cluster_uuid", found.cluster_uuid, file.identity.cluster_uuid),
+                ("cluster_name", found.cluster_name, file.identity.cluster_name),
+            )
+            if is_ != wanted
+        ]
+        yield Row(
+            f"endpoint {address}",
+            Sign.DIFFERS if wrong else Sign.SAME,
+            "; ".join(wrong) or f"cluster {found.cluster_name}, {found.cluster_uuid}",
+            "another cluster answers there: nothing may be done to it by this file" if wrong else "",
+        )
+
+
+def _nodes(file: ExistingFile, seen: Seen) -> Iterator[Row]:
+    if seen.nodes is None:
+        yield Row("nodes", Sign.UNKNOWN, seen.unread["nodes"], "give this user the right cluster:monitor/nodes/info")
+        return
+    there = {node.name: node for node in seen.nodes}
+    missing = [name for name in file.nodes if name not in there]
+    strange = [name for name in there if name not in file.nodes]
+    wrong = [*(f"{name} is not there" for name in missing), *(f"{name} is not in the file" for name in strange)]
+    wrong += [
+        f"{name} has the roles {', '.join(there[name].roles)}, and the file says {', '.join(sorted(each.roles))}"
+        for name, each in file.nodes.items()
+        if name in there and sorted(each.roles) != sorted(there[name].roles)
+    ]
+    yield _row("nodes", wrong, f"all {len(there)} are there, with their roles", "correct the file, or the cluster")
+    if any(each.url is not None for each in file.nodes.values()):
+        astray = [f"{name}: {why}" for name, why in seen.astray.items()]
+        another = any(ANOTHER in why for why in seen.astray.values())
+        remedy = "nothing may be done to it by this file" if another else "correct the url, or take it out of the file"
+        yield _row("addresses", astray, "nodes answer at their own", remedy)
+    others = [f"{node.name} runs {node.version}" for node in seen.nodes if node.version != file.opensearch]
+    mixed = len({node.version for node in seen.nodes}) > 1
+    remedy = "an upgrade is under way: wait until it is over" if mixed else "correct the file"
+    yield _row("version", others, f"all run {file.opensearch}", remedy)
+
+
+def _zones(file: ExistingFile, seen: Seen) -> Iterator[Row]:
+    attribute = file.zones.attribute
+    if seen.nodes is not None:
+        zone_of = {value: zone for zone, value in file.zones.names.items()}
+        wrong = [
+            f"{node.name} is in {_place(node, zone_of)}, and the file says {file.nodes[node.name].zone}"
+            for node in seen.nodes
+            if node.name in file.nodes and zone_of.get(node.zone or "") != file.nodes[node.name].zone
+        ]
+        shown = ", ".join(f"{zone} = {value}" for zone, value in file.zones.names.items())
+        yield _row("zones", wrong, f"{attribute}: {shown}", "correct the file, or the nodes' attributes")
+    if seen.awareness is None:
+        remedy = "give this user the right cluster:monitor/settings"
+        yield Row("awareness", Sign.UNKNOWN, seen.unread.get("awareness", "it was not read"), remedy)
+    elif attribute not in seen.awareness:
+        said = ", ".join(seen.awareness) or "no attribute"
+        yield Row(
+            "awareness",
+            Sign.DIFFERS,
+            f"the cluster is aware of {said}, and the file's zones are those of {attribute}",
+            "name the attribute of cluster.routing.allocation.awareness.attributes under zones.attribute",
+        )
+    else:
+        forced = f"forced: {', '.join(seen.forced)}" if seen.forced else "not forced"
+        yield Row("awareness", Sign.SAME, f"of {attribute}, {forced}")
+
+
+def _place(node: SeenNode, zone_of: dict[str, str]) -> str:
+    if node.zone is None:
+        return "no zone"
+    return f"{zone_of[node.zone]} ({node.zone})" if node.zone in zone_of else f"{node.zone}, which the file has not"
+
+
+def _calm(seen: Seen) -> Iterator[Row]:
+    """What must be so before anything is changed: a target is never made worse."""
+    if seen.status is None:
+        yield Row("health", Sign.UNKNOWN, seen.unread["health"], "give this user the right cluster:monitor/health")
+    else:
+        busy = [f"it is {seen.status}"] if seen.status != "green" else []
+        busy += [f"{seen.relocating} shards move"] if seen.relocating else []
+        yield _row("health", busy, "green, and no shard moves", "wait until it is green and still", Sign.BLOCKS)
+    out = (
+        None
+        if seen.decommissioned is None
+        else [f"{z} is decommissioned ({s})" for z, s in seen.decommissioned.items()]
+    )
+    mute = None if seen.excluded is None else [f"{name} is without a vote" for name in seen.excluded]
+    for name, well, found, remedy in (
+        ("decommission", "no zone is decommissioned", out, "recommission it, or wait"),
+        ("votes", "no node is without a vote", mute, "give it back: DELETE _cluster/voting_config_exclusions"),
+    ):
+        if found is None:
+            yield Row(name, Sign.UNKNOWN, seen.unread[name], "give this user the right to read it")
+        else:
+            yield _row(name, found, well, remedy, Sign.BLOCKS)
+    if seen.weights is None:
+        yield Row("weights", Sign.UNKNOWN, seen.unread["weights"], "give this user the right to read them")
+    else:
+        weights = ", ".join(f"{zone} {weight}" for zone, weight in seen.weights.items())
+        yield Row("weights", Sign.SAME, weights or "none are set")
+
+
+def toxiproxies(file: ExistingFile, seen: Seen, ours: Collection[tuple[str, ...]] = ()) -> Iterator[Row]:
+    """A row for each Toxiproxy of the file. ``ours``: (label, proxy, toxic) that we put there, and (label, proxy) that
+    we switched off; whatever else is done to these proxies is somebody else's."""
+    for server in file.toxiproxies:
+        name = f"Toxiproxy {server.label}"
+        said = seen.proxies.get(server.label, "it was not asked")
+        if isinstance(said, str):
+            yield Row(name, Sign.UNKNOWN, said, "mend it, or take it out of the file")
+            continue
+        if missing := [proxy for proxy in server.proxies if proxy not in said]:
+            yield _row(name, [f"no proxy {each}" for each in missing], "", "correct toxiproxies")
+            continue
+        odd = [
+            f"{each} is switched off" for each, p in said.items() if not p.enabled and (server.label, each) not in ours
+        ]
+        odd += [
+            f"{each} has the toxic {toxic}"
+            for each, proxy in said.items()
+            for toxic in proxy.toxics
+            if (server.label, each, toxic) not in ours
+        ]
+        remedy = "somebody else breaks the same links, or a run left it: wait for its end, or take it back"
+        yield _row(
+            name,
+            odd,
+            f"{len(said)} prox{'ies' if len(said) > 1 else 'y'}, nothing is done to them",
+            remedy,
+            Sign.BLOCKS,
+        )
+
+
+def hooks(target: Existing) -> Iterator[Row]:
+    """Whether the programs of the file are here, and may be executed."""
+    written = target.written.hooks
+    if not written:
+        return
+    absent = dict.fromkeys(
+        f"{kind}: there is no program {given.words(call)[0]} that may be executed"
+        for kind, given in written.items()
+        for call in CALLS
+        if shutil.which(given.beside(target.folder).words(call)[0]) is None
+    )
+    well = f"the programs of {', '.join(written)} are here"
+    remedy = "put it there and let it be executed (chmod +x); a path is beside the target's file"
+    yield _row("hooks", list(absent), well, remedy, Sign.BLOCKS)
+
+
+def _foreign(file: ExistingFile) -> Row:
+    if file.foreign is not None:
+        return Row("foreign", Sign.SAME, f"runs end when your own traffic suffers: {file.foreign.says}")
+    return Row(
+        "foreign",
+        Sign.WARNING,
+        "nothing aborts when your own traffic suffers: it is only shown",
+        "agree on foreign: {search: {slower: 3x, fewer: 50%}, indexing: {slower: 3x, fewer: 50%}, for: 10s}",
+    )
+
+
+def _rung(target: Existing, today: date) -> Row:
+    file = target.written
+    rung = target.rung_on(today)
+    if rung != file.rung:
+        return Row(
+            "rung",
+            Sign.BLOCKS,
+            f"{file.rung} ended on {file.until}: only {rung} is left",
+            "agree on a new day and write it under until",
+        )
+    if target.too_far(today):
+        return Row("rung", Sign.BLOCKS, *too_far(target))
+    until = f", until {file.until}" if file.until else ""
+    return Row("rung", Sign.SAME, f"{rung}{until}: {', '.join(RUNGS[: RUNGS.index(rung) + 1])} may be done")
+
+
+def too_far(target: Existing) -> tuple[str, str]:
+    """What is wrong with a rung that lasts for longer than people remember what they agreed on, and its remedy."""
+    file = target.written
+    return (
+        f"{file.rung} until {file.until} is more than a year away",
+        f"agree on it again within a year: write a day that is nearer under until, in {target.file}",
+    )
+
+
+def _row(what: str, wrong: list[str], well: str, remedy: str, sign: Sign = Sign.DIFFERS) -> Row:
+    if not wrong:
+        return Row(what, Sign.SAME, well)
+    more = f"; and {len(wrong) - LISTED} more" if len(wrong) > LISTED else ""
+    return Row(what, sign, "; ".join(wrong[:LISTED]) + more, remedy)

@@ -1,0 +1,104 @@
+"""How far what is done to a cluster reaches, from the cluster as it was seen: what would be lost meanwhile. Pure.
+
+One zone at most; a majority of the voting configuration stays; every shard of every index, hidden ones too, keeps an
+active copy elsewhere. What is not known is not safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from chaos.definitions.existing import ExistingFile
+from chaos.targets.existing.compare import LISTED, Row, Sign
+from chaos.targets.existing.seen import Seen
+
+ACTIVE = ("STARTED", "RELOCATING")
+MANAGER = "cluster_manager"
+
+
+def rows(
+    hit: Collection[str],
+    file: ExistingFile,
+    seen: Seen,
+    *,
+    accepted: Collection[str] = frozenset(),
+    voteless: Collection[str] = frozenset(),
+) -> list[Row]:
+    """What holds while these nodes cannot be relied on.
+
+    ``accepted``: indices that may be without an active copy; ``voteless``: nodes whose votes are taken away.
+    """
+    return [_zones(hit, file), _votes(hit, frozenset(voteless), seen), _shards(hit, seen, frozenset(accepted))]
+
+
+def wrong(found: Collection[Row]) -> list[Row]:
+    """Those that forbid it."""
+    return [row for row in found if row.sign is not Sign.SAME]
+
+
+def _zones(hit: Collection[str], file: ExistingFile) -> Row:
+    strange = sorted(name for name in hit if name not in file.nodes)
+    if strange:
+        return Row("zones hit", Sign.UNKNOWN, f"{', '.join(strange[:LISTED])} is in no zone of the file", "correct it")
+    zones = sorted({file.nodes[name].zone for name in hit})
+    if len(zones) > 1:
+        says = f"zones {' and '.join(zones)} could be hit at the same time: one at most"
+        return Row("zones hit", Sign.BLOCKS, says, "run it on a lab")
+    return Row("zones hit", Sign.SAME, f"zone {zones[0]} alone" if zones else "none")
+
+
+def _votes(hit: Collection[str], voteless: frozenset[str], seen: Seen) -> Row:
+    """A majority of those that vote stays.
+
+    With votes taken away they are chosen anew among all other cluster managers: an odd number of them, and of two the
+    elected one alone (``Reconfigurator`` of OpenSearch 3.8.0). Which ones the moment decides. Half of an even number is
+    no majority, so all of them bear just as few losses as the worst choice of one less.
+    """
+    if seen.voting is None or seen.nodes is None:
+        return Row(
+            "votes", Sign.UNKNOWN, seen.unread.get("shards", "not read"), "let this user read the cluster's state"
+        )
+    there = {node.name for node in seen.nodes}
+    voting = set(seen.voting)
+    if voteless:
+        voting |= {node.name for node in seen.nodes if MANAGER in node.roles}
+        voting -= voteless
+    stay = [name for name in voting if name in there and name not in hit]
+    without = f"without {', '.join(sorted(voteless))} " if voteless else ""
+    says = f"{without}{len(stay)} of {len(voting)} nodes of the voting configuration stay"
+    if 2 * len(stay) > len(voting):
+        return Row("votes", Sign.SAME, says)
+    return Row("votes", Sign.BLOCKS, f"{says}: no majority", "hit fewer cluster managers, or have more of them")
+
+
+def _shards(hit: Collection[str], seen: Seen, accepted: frozenset[str]) -> Row:
+    if seen.copies is None:
+        return Row(
+            "shards", Sign.UNKNOWN, seen.unread.get("shards", "not read"), "let this user read the cluster's state"
+        )
+    bare = sorted(set(_bare(hit, seen)))
+    indices = sorted({index for index, _ in bare})
+    refused = [each for each in indices if each not in accepted or each.startswith(".")]
+    if not refused:
+        shards = len({(copy.index, copy.shard) for copy in seen.copies})
+        spared = f"; of {', '.join(indices)} none, which the file accepts" if indices else ""
+        return Row("shards", Sign.SAME, f"each of {shards} keeps an active copy elsewhere{spared}")
+    count = sum(index in refused for index, _ in bare)
+    more = f" and {len(refused) - LISTED} more" if len(refused) > LISTED else ""
+    return Row(
+        "shards",
+        Sign.BLOCKS,
+        f"no active copy elsewhere of {count} shard{'s'[: count > 1]} of {', '.join(refused[:LISTED])}{more}",
+        "give them copies in other zones, or have their owners accept it: accept_unavailable",
+    )
+
+
+def _bare(hit: Collection[str], seen: Seen) -> Iterator[tuple[str, int]]:
+    """(index, shard) of each shard that has no active copy on a node that is not hit."""
+    everywhere: set[tuple[str, int]] = set()
+    kept: set[tuple[str, int]] = set()
+    for copy in seen.copies or ():
+        everywhere.add((copy.index, copy.shard))
+        if copy.state in ACTIVE and copy.node is not None and copy.node not in hit:
+            kept.add((copy.index, copy.shard))
+    yield from everywhere - kept

@@ -1,0 +1,59 @@
+"""From a topology to the provisioned parts that its lab runs on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from chaos.base.errors import InvalidInput
+from chaos.definitions import Topology
+from chaos.definitions.loading import located
+from chaos.provision.cds import ensure_archive
+from chaos.provision.java import ensure_java, runs_on
+from chaos.provision.jvm import differences, node_java_flags
+from chaos.provision.opensearch import ensure_opensearch
+from chaos.provision.toxiproxy import ensure_toxiproxy
+from chaos.targets.parts import Parts
+from chaos.targets.security import PLUGIN
+
+
+def parts(
+    topology: Topology,
+    says: Callable[[str], None] = lambda _: None,
+    *,
+    opensearch_home: Path | None = None,
+) -> Parts:
+    """Find or fetch everything. Raises ProvisionError, MissingPrerequisite or InvalidInput, each with a remedy."""
+    first, *others = (_parts(version, topology, says, opensearch_home) for version in topology.versions)
+    return replace(first, others=tuple(others))
+
+
+def _parts(version: str, topology: Topology, says: Callable[[str], None], opensearch_home: Path | None) -> Parts:
+    progress = sys.stderr.isatty()
+    java = ensure_java(*runs_on(version), progress=progress)
+    plugins = (PLUGIN,) if topology.security else ()
+    try:
+        home = ensure_opensearch(
+            version, given=opensearch_home, without=java.without, plugins=plugins, progress=progress
+        )
+    except InvalidInput as error:
+        raise located(topology, ("security",), error) if plugins else error from None
+    toxiproxy = ensure_toxiproxy(progress=progress)
+    says(f"OpenSearch {home.version} {home.source}, Java {java.full_version}, Toxiproxy {toxiproxy.version}")
+    archive = ensure_archive(home, java) if topology.profile == "fast" else None
+    return Parts(
+        home=str(home.path),
+        opensearch_version=home.version,
+        opensearch_source=home.source,
+        classpath=home.classpath,
+        java=str(java.java),
+        java_version=java.full_version,
+        java_flags=tuple(node_java_flags(home, java, archive, topology.profile)),
+        agent=str(home.java_agent) if home.java_agent else None,
+        toxiproxy=str(toxiproxy.path),
+        toxiproxy_version=toxiproxy.version,
+        notes=(home.distribution_note, *differences(java, topology.profile)),
+        security=PLUGIN in home.plugins,
+    )
