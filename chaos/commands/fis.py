@@ -145,9 +145,9 @@ def fis_export(
     from chaos.targets.existing.fis import EXPORT
 
     there, model = target_of(on), Model("fis")
-    run = f"{EXPORT}-{secrets.token_hex(4)}"  # so that its client tokens are no earlier export's
     printed: dict[str, Any] = {}
     for experiment in mapped_on(experiments, there):
+        run = f"{EXPORT}-{secrets.token_hex(4)}"  # so that its client tokens are no other experiment's or export's
         for fault, request in requests(experiment, there, run=run):
             if wrong := model.problems_of_input("CreateExperimentTemplate", request):
                 raise ChaosError(f"{fault}: a template that FIS would refuse: {'; '.join(wrong)}")

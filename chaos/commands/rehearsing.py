@@ -52,9 +52,7 @@ def looked(every: Sequence[Planned]) -> list[Planned]:
     try:
         of_runs, by_hand = Fis(target.written.fis, target.written.name, attempts=1).remaining()
     except ChaosError as error:
-        notes += (
-            f"AWS does not say what of ours is left there, which would keep a run from beginning: {error.message}",
-        )
+        notes += (f"AWS does not say what of ours is left there, which keeps runs from beginning: {error.message}",)
     else:
         remedy = f"opensearch-chaos recover --on {target.file}"
         rows = [(AWS, Row("left of earlier runs", Sign.BLOCKS, says, remedy)) for says in of_runs]

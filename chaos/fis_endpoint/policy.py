@@ -22,7 +22,8 @@ PREFIXES = {"monitoring": "cloudwatch", "tagging": "tag"}
 """Names by which requests are signed → names of the same services in IAM, where they differ."""
 OPERATORS = ("StringEquals", "StringLike", "ArnLike", "Bool")
 _KEY = re.compile(
-    r"(aws|ec2|ssm):resourcetag/.+|aws:requesttag/.+|iam:passedtoservice|iam:awsservicename|kms:grantisforawsresource",
+    r"(aws|ec2|ssm):resourcetag/.+|aws:requesttag/.+|iam:passedtoservice|iam:awsservicename|kms:grantisforawsresource"
+    r"|ec2:createaction",
     re.IGNORECASE,
 )
 _REMEDY = "write statements with Effect, Action and Resource"

@@ -190,7 +190,7 @@ class Replayer:
             stubber.add_client_error(method, code, message, status, expected_params=then.params)
             return
         try:
-            stubber.add_response(method, then.answer, expected_params=then.params)
+            stubber.add_response(method, deepcopy(then.answer), expected_params=then.params)
         except ParamValidationError as error:
             self._note(f"asks {now.asks}", f"an answer that botocore's models do not know: {error}")
             raise Changed(self.changed) from None

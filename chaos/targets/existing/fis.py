@@ -362,8 +362,8 @@ class Fis:
         return [each for each in every if self._ours(each, run, fault)]
 
     def drop_template(self, run: str, fault: str, made: str | None = None) -> None:
-        """Delete the one that was made; nothing where there is none. Raises NotOurs where others have its tags: they
-        are left and named.
+        """Delete the one that was made; nothing where there is none. Raises NotOurs where others have its tags, and
+        FaultError where several could be it: these are left and named.
 
         It is known by the id that FIS answered here. Elsewhere by its tags and its content, whose :func:`digest` is
         ``made``; without that, as ledgers of before are, by its tags alone.
@@ -376,8 +376,11 @@ class Fis:
             ours = [id for id in found if (has := self._template(id)) is not None and digest(has) == made]
         else:
             ours = found
-        if made is not None and len(ours) > 1:  # copies, of which nothing tells ours
-            ours = []
+        if made is not None and len(ours) > 1:
+            raise FaultError(
+                f"{', '.join(ours)} are alike, and nothing tells which of them run {run} made for {fault}: delete the "
+                f"others, aws fis delete-experiment-template --id ID"
+            )
         others = [id for id in found if id not in ours]
         for id in ours:
             try:

@@ -17,7 +17,7 @@ from chaos.targets.existing.fis import Fis, Instance
 
 SERVICE = "fis.amazonaws.com"
 TAKES = ("sts:assumerole", "sts:*", "*")
-OF_NOBODY = {"network-acl/*": "network-acl/acl-0123456789abcdef0", "vpc/*": "vpc/vpc-0123456789abcdef0"}
+OF_NOBODY = {"network-acl/*": "network-acl/acl-of-nobody", "vpc/*": "vpc/vpc-of-nobody"}
 """What a resource of any name is called in a simulation: a pattern would be taken for a name."""
 TYPES = {"Bool": "boolean"}
 """Operator of a condition → the type of its key, where it is not a string."""

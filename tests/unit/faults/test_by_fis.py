@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from shipped import ROOT
 
 from chaos.aws import catalogue, policy
+from chaos.aws.policy import ACTIONS
 from chaos.aws.shapes import Model
 from chaos.base.errors import FaultError, Lacking
 from chaos.base.units import Duration
-from chaos.commands.fis import ACTIONS, BEGIN, END, table
+from chaos.commands.fis import BEGIN, END, table
 from chaos.definitions.fis import FisFile
 from chaos.definitions.steps import Scene
 from chaos.faults.evidence import LinkEvidence

@@ -10,6 +10,7 @@ import pytest
 from fiskit import PLACE, template
 
 from chaos.base.errors import InvalidInput
+from chaos.fis_endpoint.iam import decided
 from chaos.fis_endpoint.policy import ALLOW_ALL, On, parse, read, resources_of
 
 EVERYTHING = {"Effect": "Allow", "Action": "*", "Resource": "*"}
@@ -113,6 +114,21 @@ def test_a_condition_holds_of_the_tags_of_what_a_request_is_on() -> None:
     assert only.denies("ec2:StartInstances", [other]) is not None
     assert only.denies("ec2:StartInstances", [tagged, other]) is not None
     assert only.denies("ec2:StartInstances", [None]) is not None
+
+
+@pytest.mark.parametrize(
+    ("policies", "is_decided"),
+    [
+        ([EVERYTHING], "allowed"),
+        ([{"Effect": "Allow", "Action": "ec2:*", "Resource": "*"}], "implicitDeny"),
+        ([EVERYTHING, {"Effect": "Allow", "Action": "ec2:*", "Resource": "*"}], "implicitDeny"),
+        ([EVERYTHING, {"Effect": "Deny", "Action": "fis:Stop*", "Resource": "*"}], "explicitDeny"),
+    ],
+    ids=["all", "other action", "boundary allows less", "boundary denies"],
+)
+def test_a_simulation_decides_by_a_role_s_policies_and_its_boundary(policies: Any, is_decided: str) -> None:
+    made = [policy(each) for each in policies]
+    assert decided(made, "fis:StopExperiment", PLACE.arn("experiment", "EXP1"), {}) == is_decided
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"Statement": []}', '{"Version": "1", "Statement": {}}'])

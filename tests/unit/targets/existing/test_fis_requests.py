@@ -69,7 +69,7 @@ def test_stories_change_restore_and_read_what_they_are_told_for() -> None:
         "DescribeInstanceInformation",
     ):
         assert operation in asked
-    reading = ("Get", "List", "Describe")
+    reading = ("Get", "List", "Describe", "Simulate")
     for story in ("preflight", "export"):
         assert all(call.operation.startswith(reading) for call in WRITTEN[story].calls)
     again = [call.operation for call in WRITTEN["another machine ends it by its tags"].calls]
