@@ -117,6 +117,32 @@ def test_operations_have_objectives_guards_and_a_place_in_the_plan(package: Path
     assert done.returncode == 2 and "expected read or write or find or note" in done.stderr, done.stderr
 
 
+def test_an_instrument_has_a_metric_a_file_and_a_place_in_the_plan(package: Path, tmp_path: Path) -> None:
+    file = Path(experiment(tmp_path))
+    file.write_text(file.read_text() + "  - {example.connections: '<= 100', phase: blocked}\n")
+    done = command(package, "validate", str(file))
+    assert done.returncode == 0, done.stderr
+    rooms = [
+        json.loads(command(where, "plan", str(ROOT / "experiments" / "no-fault.yaml"), "--json").stdout)["room_bytes"]
+        for where in (package, tmp_path)
+    ]
+    assert rooms[0]["record"] > rooms[1]["record"]  # its lines take room
+    done = command(tmp_path, "validate", str(file))
+    assert done.returncode == 2 and "example.connections" in done.stderr
+
+
+def test_what_an_instrument_lets_expectations_ask_passes_fails_and_is_open(package: Path) -> None:
+    code = (
+        "from negative.test_mutated_instruments import TRIALS, tried\n"
+        "(found,) = [each for each in TRIALS if each[1].metric == 'example.connections']\n"
+        "print([tried(*found, how).verdict.value for how in ('sound', 'broken', 'none')])"
+    )
+    paths = [str(package), str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "support")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "['pass', 'fail', 'inconclusive']", done.stderr
+
+
 def test_a_check_is_compared_as_its_unit_says(package: Path, tmp_path: Path) -> None:
     done = command(package, "validate", experiment(tmp_path, expected='"<= 10s"'))
     assert done.returncode == 2 and "blocked.yaml:14:" in done.stderr and "count" in done.stderr, done.stderr

@@ -13,7 +13,6 @@ from negative import test_mutated
 from pages import Page
 
 from chaos.checks import plainly
-from chaos.registry import METRICS
 from chaos.report import promises, render
 
 
@@ -121,11 +120,11 @@ def test_what_was_not_kept_stands_first_and_what_nobody_asked_about_before_it(tm
 
 @cache
 def _every_metric() -> dict[str, dict[str, Any]]:
-    findings = test_mutated._sound().copy().judged(*map(test_mutated.expected, METRICS)).findings
+    findings = test_mutated._sound().copy().judged(*map(test_mutated.expected, test_mutated.METRICS)).findings
     return {finding.metric: finding.to_json() for finding in reversed(findings)}
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", test_mutated.METRICS)
 def test_every_metric_is_a_promise_in_plain_words(metric: str) -> None:
     item = _every_metric()[metric]
     for words in (plainly.promise(item), plainly.question(item)):
