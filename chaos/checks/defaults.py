@@ -17,7 +17,7 @@ from chaos.checks import catalogue, wrong
 from chaos.checks.check import Check, Scope
 from chaos.checks.data.operations import planned
 from chaos.checks.measure import Measure, Verdict, judge
-from chaos.checks.record import OUTCOMES, Expected, Record
+from chaos.checks.record import Expected, Record
 from chaos.checks.words import Words
 from chaos.history import models
 
@@ -100,7 +100,7 @@ def _measured(record: Record, metric: str, check: Check) -> bool:
 def _acknowledged(record: Record) -> int:
     """Writes of the run that the history or its read-back knows to be acknowledged."""
     load = record.writer
-    known = 0 if load is None else int(record.arrivals[load.name].counts[[OUTCOMES["ok"], OUTCOMES["partial"]]].sum())
+    known = 0 if load is None else record.acknowledged(load)
     return max(known, int((record.readback or {}).get("acknowledged") or 0))
 
 

@@ -131,5 +131,5 @@ def _writes(experiment: Experiment) -> Iterator[str]:
     if writer is None:
         return
     seconds = sum(length(phase).most for phase in experiment.phases)
-    if seconds > 0 and (note := enough.foreseen(float(writer.rate), seconds)):
+    if seconds > 0 and (note := enough.foreseen(writer.documents, seconds)):
         yield note

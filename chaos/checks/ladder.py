@@ -204,6 +204,8 @@ def first_writes(ladder: Ladder) -> Measure:
     write = record.writer
     if write is None or write.rate <= 0:
         return Measure.missing("seconds", "the load has no writes")
+    if write.items > 1:
+        return Measure.missing("seconds", "a bulk goes to all shards at once, so none says which shard took no writes")
     if len(record.in_phase(write.name, ladder.span)) < FEWEST:
         return Measure.missing("seconds", f"fewer than {FEWEST} writes in the phase")
     shards, routing = _routing(record)

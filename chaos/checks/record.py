@@ -23,6 +23,7 @@ import pandas as pd
 from chaos.checks.arrivals import SECOND, UNANSWERED, Arrivals, Bools, Compact, Floats, Ints, per_window
 from chaos.history import during, models
 from chaos.history.events import Event
+from chaos.history.items import Items
 from chaos.history.models import Plan
 from chaos.history.reader import OUTCOMES as NAMES
 from chaos.history.reader import PhaseSpan
@@ -76,13 +77,14 @@ class HistoryLike(Protocol):
 class LoadOperation:
     """One kind of request. ``rate`` per second, ``good_within`` in seconds from the intended start.
 
-    ``writes``: whether each arrival writes a document of its own.
+    ``writes``: whether each arrival writes documents of its own, and ``items`` how many.
     """
 
     name: str
     rate: float
     good_within: float
     writes: bool = False
+    items: int = 1
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,8 @@ class Record:
         self.stale: list[dict[str, Any]] = list(getattr(history, "stale", ()))
         self.wrong: list[dict[str, Any]] = list(getattr(history, "wrong", ()))
         self._lines: Callable[[str], list[dict[str, Any]]] = getattr(history, "lines", lambda name: [])
+        self.items: Items = getattr(history, "items", None) or Items.none()
+        """What became of each document of bulks."""
         self.recorded_rules = int(getattr(history, "recorded_rules", self.rules))
         """Those under which it was recorded: what a run leaves follows from them, whatever it is judged by."""
         self.seal: Look | None = getattr(history, "seal", None)
@@ -299,6 +303,18 @@ class Record:
         return next((op for op in self.operations if op.writes), None)
 
     @property
+    def stride(self) -> int:
+        """How written documents are numbered (:mod:`chaos.base.ids`)."""
+        return max((op.items for op in self.operations), default=1)
+
+    def acknowledged(self, op: LoadOperation) -> int:
+        """How many documents of an operation were acknowledged: of a request that wrote one, where its outcome is ok or
+        partial (chaos/observe/written.py); of a bulk, by its documents."""
+        if op.items > 1:
+            return int(self.items.acknowledged.sum())
+        return int(self.arrivals[op.name].counts[[OUTCOMES["ok"], OUTCOMES["partial"]]].sum())
+
+    @property
     def readers(self) -> tuple[str, ...]:
         """The operations that write nothing, by name."""
         return tuple(op.name for op in self.operations if not op.writes)
@@ -338,7 +354,13 @@ def windows(span_start: int, span_end: int, width: float) -> list[tuple[int, int
 
 def _operations(experiment: Mapping[str, Any]) -> tuple[LoadOperation, ...]:
     return tuple(
-        LoadOperation(name, float(given.get("rate") or 0), float(given["good_within"]), models.writes(name, given))
+        LoadOperation(
+            name,
+            float(given.get("rate") or 0),
+            float(given["good_within"]),
+            models.writes(name, given),
+            int(given.get("items") or 1),
+        )
         for name, given in models.operations(experiment.get("load")).items()
     )
 

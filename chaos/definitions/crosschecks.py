@@ -91,6 +91,16 @@ def _operations(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
         elif declared[name].requests[given.operation or declared[name].usual] == "get" and not file.load.documents:
             says = f"a {name} gets documents that are there before, and there are none: expected 1 or more"
             yield Problem(("load", "documents"), says)
+        elif (declared[name].requests[given.operation or declared[name].usual] == "bulk") != (given.items is not None):
+            kind = given.operation or declared[name].usual
+            if given.items is None:
+                says = f"a {kind} has several documents: expected items, the number in each, for example items: 500"
+                yield Problem(("load", name), says, at_key=True)
+            else:
+                bulks = [each for each, answer in declared[name].requests.items() if answer == "bulk"]
+                instead = f"operation: {bulks[0]} beside it, or no items" if bulks else "no items"
+                says = f"requests of the kind {kind} write one document each: expected {instead}"
+                yield Problem(("load", name, "items"), says)
 
 
 def _controller(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:
@@ -352,6 +362,10 @@ def _expect(file: ExperimentFile, declared: Mapping[str, OperationKind]) -> Iter
                 f"{' or '.join(loads)}",
                 at_key=True,
             )
+        writers = [each.name for each in declared.values() if each.writes]
+        if metric == "documents.acknowledged" and not set(writers) & set(loads):
+            says = f"{metric} needs a load that writes documents, and there is none: expected load.write"
+            yield Problem((*loc, metric), says, at_key=True)
         needs = given.grammar.needs
         if needs and not any(getattr(file.load, name) for name in needs):
             wanted = " or ".join(f"load.{name}" for name in needs)
@@ -412,6 +426,9 @@ def _recovery(
     if metric == "recovery.first_writes" and not any(name in file.load.operations for name in writers):
         wanted = " or ".join(f"load.{name}" for name in writers) or "a workload that writes"
         yield Problem((*loc, metric), f"{metric} needs a write load, and there is none: expected {wanted}", at_key=True)
+    elif metric == "recovery.first_writes" and any(each.items for each in file.load.operations.values()):
+        says = f"{metric} is of requests that write one document each, for a bulk goes to all shards at once: expected"
+        yield Problem((*loc, metric), f"{says} documents.acknowledged, or no operation: bulk", at_key=True)
 
 
 def _guards(file: ExperimentFile) -> Iterator[Problem]:

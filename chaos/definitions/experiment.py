@@ -82,12 +82,19 @@ _RATE = Field(description="arrivals per second, open loop, for example 100/s")
 _WHAT_IS_GOOD = Field(description="for example 'ok within 100ms'")
 
 
+MOST_ITEMS = 10_000
+"""Documents of one bulk. OpenSearch limits bytes (``http.max_content_length``, 100 MB), and advises 5 to 15 MiB."""
+
+
 class OperationFile(Strict):
     """One operation of the load as written. The grammar makes one of each that a workload declares."""
 
     rate: PositiveRate = _RATE
     good: Objective = _WHAT_IS_GOOD
     operation: str | None = Field(default=None, description="the kind of request; default the workload's usual one")
+    items: StrictInt | None = Field(
+        default=None, ge=2, le=MOST_ITEMS, description="of bulk requests: how many documents each has, for example 500"
+    )
 
 
 class Client(Strict):
@@ -193,7 +200,8 @@ class LoadFile(Strict):
 class Operation(Strict):
     """One open-loop stream of requests. ``rate`` per second, ``good_within`` in seconds.
 
-    ``operation``: the kind of request. ``writes``: whether each arrival writes a document of its own.
+    ``operation``: the kind of request. ``writes``: whether each arrival writes documents of its own; ``items``: how
+    many.
     """
 
     name: str
@@ -201,6 +209,12 @@ class Operation(Strict):
     good_within: Duration
     operation: str
     writes: bool = False
+    items: int = 1
+
+    @property
+    def documents(self) -> float:
+        """Documents written per second."""
+        return float(self.rate) * self.items if self.writes else 0.0
 
     @model_validator(mode="before")
     @classmethod
@@ -211,7 +225,8 @@ class Operation(Strict):
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        return {key: value for key, value in data.items() if key != "writes" or value != (self.name == WRITE.name)}
+        usual = {"writes": self.name == WRITE.name, "items": 1}
+        return {key: value for key, value in data.items() if key not in usual or value != usual[key]}
 
 
 class Load(Strict):
@@ -597,6 +612,7 @@ def resolve(file: ExperimentFile, topology: Topology, path: Path, declared: Mapp
             good_within=given.good,
             operation=given.operation or declared[name].usual,
             writes=declared[name].writes,
+            items=given.items or 1,
         )
         for name, given in file.load.operations.items()
     )

@@ -107,6 +107,8 @@ def _load(load: Load) -> Iterator[str]:
         written = {"rate": operation.rate, "good": f"ok within {operation.good_within.text}"}
         if operation.operation != usual.get(operation.name):
             written["operation"] = operation.operation
+        if operation.items != 1:
+            written["items"] = operation.items
         yield f"  {operation.name}: {flow(written)}"
     for name, check in (("cas", load.cas), ("visibility", load.visibility)):
         if check is not None:

@@ -31,6 +31,7 @@ class OperationConfig(_Data):
 
     ``answer``: how its answers are judged; by default as the kind's name says.
     ``good_within_s``: for the status stream's count of good ones; None: every ok is good.
+    ``items``: documents that each request writes.
     """
 
     name: str
@@ -38,6 +39,7 @@ class OperationConfig(_Data):
     answer: Answer
     rate: float = Field(gt=0)
     good_within_s: float | None = None
+    items: int = Field(default=1, ge=1)
 
     @model_validator(mode="before")
     @classmethod
@@ -47,7 +49,8 @@ class OperationConfig(_Data):
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        return {key: value for key, value in data.items() if key != "answer" or value != self.kind}
+        usual = {"answer": self.kind, "items": 1}
+        return {key: value for key, value in data.items() if usual.get(key, value) != value or key not in usual}
 
 
 class ProbeConfig(_Data):
@@ -206,6 +209,11 @@ class DriverConfig(_Data):
         data: dict[str, Any] = handler(self)
         kept = ("shards", "copies", "visible_after_s")
         return {key: value for key, value in data.items() if key not in kept or value is not None}
+
+    @property
+    def stride(self) -> int:
+        """The most documents that one request of the load writes: by it documents are numbered."""
+        return max(operation.items for operation in self.operations)
 
     @property
     def at_once(self) -> int:

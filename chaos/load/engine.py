@@ -32,9 +32,20 @@ from urllib3.exceptions import HTTPError
 from chaos.base.addresses import Address
 from chaos.base.errors import HistoryError
 from chaos.history.format import ARRIVAL, NO_INDEX, Outcome
-from chaos.history.writer import ARRIVALS, DRIVER_EVENTS, SCHEDULED, STALE, EventWriter, RowWriter, write_tables
+from chaos.history.items import entry
+from chaos.history.writer import (
+    ARRIVALS,
+    DRIVER_EVENTS,
+    ITEMS,
+    SCHEDULED,
+    STALE,
+    EventWriter,
+    RowWriter,
+    write_tables,
+)
 from chaos.load import queries, workloads
 from chaos.load.balancer import Balancer
+from chaos.load.bulks import Bulks
 from chaos.load.cas import CompareAndSet, turn_of
 from chaos.load.clients import Trace, by_default_policy, single
 from chaos.load.config import ClientHost, DriverConfig, Target
@@ -184,6 +195,14 @@ class Engine:
             else queries.Requests(queries.read(config.queries, config.readable))
         )
         self._writes = None if config.alias is None else self._workload.requests(config.alias, config.documents)
+        self._stride = config.stride
+        self._bulks = [
+            Bulks(self._workload, config.alias or config.index, each.items, self._stride)
+            if each.answer == "bulk"
+            else None
+            for each in config.operations
+        ]
+        self._item_rows = RowWriter(out / ITEMS, self._broken) if any(self._bulks) else None
         self._zones = [_Zone(host, config, number) for number, host in enumerate(config.clients)]
         self._pool = Pool(config.at_once)
         self._balanced = config.client.kind == "load-balancer"
@@ -350,8 +369,9 @@ class Engine:
         last |= {"pulse": self._pulse.taken(), "wrong": dict(self._wrong.counts)}
         if errors := self._said.taken():
             last["errors"] = errors
-        files: list[Paced | EventWriter | RowWriter | Examples] = [*self._checks, self._rows, self._plan_rows]
-        files.append(self._wrong)
+        files: list[Paced | EventWriter | RowWriter | Examples] = [*self._checks]
+        files += [] if self._item_rows is None else [self._item_rows]
+        files += [self._rows, self._plan_rows, self._wrong]
         for file in [*files, self._stale] if self._stale is not None else files:
             with suppress(OSError):  # ``_broken`` has heard of it
                 file.close()
@@ -433,15 +453,22 @@ class Engine:
         try:
             zone = self._zones[client]
             operation = self._config.operations[op]
-            writes = self._writes if operation.answer == "index" else None
-            request = (writes or self._requests).of(operation.kind, k)
-            path = request.path if writes is None else requiring_alias(request.path)
-            asked = self._judge.sent(operation.answer, k, request, path, start)
+            if (bulks := self._bulks[op]) is not None:
+                request = bulks.of(k)
+                path = request.path if self._writes is None else requiring_alias(request.path)
+                asked = self._judge.sent_bulk(path, k * self._stride, operation.items)
+            else:
+                writes = self._writes if operation.answer == "index" else None
+                request = (writes or self._requests).of(operation.kind, k)
+                path = request.path if writes is None else requiring_alias(request.path)
+                asked = self._judge.sent(operation.answer, k, request, path, start)
             status, text = zone.sender(op)(request.method, path, body=request.body, headers=trace)
             length = len(text)
             judged = self._judge.of(asked, status, text, time.monotonic_ns())
             outcome = judged.outcome
-            if outcome == _PARTIAL:
+            if judged.items is not None:
+                self._record_items(k, judged.items)
+            if outcome == _PARTIAL or (judged.items is not None and outcome != _OK):
                 self._said.partial(operation.name, status, text, self._name_of(trace))
             if judged.says:
                 self._note_wrong(k, op, trace, judged.says)
@@ -498,6 +525,11 @@ class Engine:
         if outcome == _OK and (operation.good_within_s is None or latency <= operation.good_within_s * 1e9):
             second.good[op] += 1
         self._report(operation.kind, operation.name, latency / 1e6, length, _ERRORS[outcome])
+
+    def _record_items(self, k: int, outcomes: bytes) -> None:
+        """Write down what became of each document of a bulk."""
+        if self._item_rows is not None and not self._closed:
+            self._item_rows.add(entry(k, outcomes))
 
     def _note_stale(self, k: int, op: int, trace: Trace) -> None:
         """Write down a read that got less than must be there although it was answered in full. Rare."""
@@ -589,6 +621,8 @@ class Engine:
         while not self._closed:
             gevent.sleep(_FLUSH_S)
             if not self._closed:
+                if self._item_rows is not None:  # first: a bulk's own row says that its documents are there
+                    self._item_rows.flush()
                 self._rows.flush()
 
     def _keep_measuring_the_machine(self) -> None:

@@ -78,6 +78,7 @@ class Loading(RunState):
                     answer=self.workload.answer(each.name, each.operation),
                     rate=float(each.rate),
                     good_within_s=float(each.good_within),
+                    items=each.items,
                 )
                 for each in load.operations
             ),

@@ -36,6 +36,8 @@ ARRIVAL_BYTES = 40 + 17 + 12
 """A row of outcome and one of schedule, which go when the Parquet file is whole: 7.5 were seen, 12 are promised."""
 STALE_BYTES = 120
 """A read that was answered in full and lacked something; any of them may be one (96 seen)."""
+ITEMS_HEAD = 12
+"""What a bulk's entry begins with; each of its documents is one byte more."""
 CAS_BYTES = 600
 """A compare-and-set attempt: four lines (544 seen)."""
 PROBE_BYTES = 200
@@ -127,6 +129,7 @@ def of_record(experiment: Experiment) -> Need:
     load, nodes = experiment.load, len(experiment.topology.nodes)
     data = len(experiment.topology.data_nodes)
     arrivals = sum(float(each.rate) * (ARRIVAL_BYTES + STALE_BYTES * (not each.writes)) for each in load.operations)
+    arrivals += sum(each.documents + float(each.rate) * ITEMS_HEAD for each in load.operations if each.items > 1)
     cas = float(load.cas.rate) * CAS_BYTES if load.cas else 0.0
     probes = float(load.visibility.rate) * (PROBE_BYTES + PROBE_NODE_BYTES * data) if load.visibility else 0.0
     own: float = SECOND_BYTES + (SECOND_NODE_BYTES + LOG_NODE_BYTES) * nodes
@@ -178,7 +181,7 @@ def _growth(experiment: Experiment) -> Need:
     """What documents and logs add while the run lasts."""
     topology, load = experiment.topology, experiment.load
     seconds = longest_seconds(experiment)
-    written = sum(float(each.rate) for each in load.operations if each.writes)
+    written = sum(each.documents for each in load.operations)
     written += float(load.cas.rate) if load.cas else 0.0
     written += float(load.visibility.rate) if load.visibility else 0.0
     copies = len(topology.data_nodes)  # none has more than one of a shard
