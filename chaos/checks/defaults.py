@@ -69,7 +69,8 @@ def foreseen(experiment: Mapping[str, Any]) -> tuple[str, ...]:
     """The metrics that an experiment (in normal form) promises without a line, as far as its load tells."""
     load = experiment.get("load") or {}
     named = {line["metric"] for line in experiment.get("expect") or ()}
-    writes = any(models.writes(name, given) for name, given in models.operations(load).items())
+    every = {**models.operations(load), **models.closed(load)}
+    writes = any(models.writes(name, given) for name, given in every.items())
     return tuple(
         metric
         for metric, check in catalogue.checks().items()

@@ -77,13 +77,14 @@ def measure(record: Record, wanted: Expected, span: Span) -> Measure:
     if op is None:
         return Measure.missing("share", "the load writes nothing")
     requests, least = len(record.in_phase(op.name, span)), needed(wanted.comparison, wanted.value)
+    due = "that were sent" if op.closed else "that were due"
     counts = figures(record, op, span)
     offered, acknowledged = int(counts["offered"]), int(counts["acknowledged"])
     if requests < least:
         what = f"only {text.count(requests)} requests that write in the phase, {text.count(least)} needed"
         return Measure.missing("share", what, **counts)
     refused = {name: number for name, number in counts["outcomes"].items() if name not in TAKEN | ACKNOWLEDGED}
-    says = f"{text.count(acknowledged)} acknowledged of {text.count(offered)} documents that were due"
+    says = f"{text.count(acknowledged)} acknowledged of {text.count(offered)} documents {due}"
     if refused:
         parts = [f"{text.count(number)} {name.replace('_', ' ')}" for name, number in refused.items()]
         says = f"{says}; {text.listed(parts)}"
@@ -91,9 +92,10 @@ def measure(record: Record, wanted: Expected, span: Span) -> Measure:
 
 
 def table(record: Record) -> dict[str, Any] | None:
-    """The figures of the operation that writes bulks, by phase; None where requests write one document each."""
+    """The figures of the operation that writes bulks, or in a closed loop, by phase; None where requests write one
+    document each at a rate."""
     op = record.writer
-    if op is None or op.items == 1:
+    if op is None or (op.items == 1 and not op.closed):
         return None
     return {op.name: {span.name: figures(record, op, span) for span in record.spans}}
 

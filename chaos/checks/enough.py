@@ -38,7 +38,7 @@ def gaps(record: Record) -> tuple[Gap, ...]:
     if load is None:
         return (Gap("the load wrote nothing, so nothing that it wrote could be lost", None, Spoils.DATA),)
     found = []
-    for span in record.spans:
+    for span in () if load.closed else record.spans:
         due = int(load.rate * span.seconds)
         # by when they were due: what a fault hits while it is under way counts for that fault's phase
         due_here = record.arrivals[load.name].between(span.start, span.end)

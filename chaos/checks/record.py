@@ -77,7 +77,8 @@ class HistoryLike(Protocol):
 class LoadOperation:
     """One kind of request. ``rate`` per second, ``good_within`` in seconds from the intended start.
 
-    ``writes``: whether each arrival writes documents of its own, and ``items`` how many.
+    ``writes``: whether each arrival writes documents of its own, and ``items`` how many. ``closed``: it is a closed
+    loop, which has no rate, and whose answers are good whenever they come.
     """
 
     name: str
@@ -85,6 +86,7 @@ class LoadOperation:
     good_within: float
     writes: bool = False
     items: int = 1
+    closed: bool = False
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,9 @@ class Record:
         experiment: dict[str, Any] = self.plan.get("experiment") or {}
         self.planned_phases: list[dict[str, Any]] = list(experiment.get("phases") or [])
         self.operations = _operations(experiment)
+        """Open loops: availability and latency are judged on these alone."""
+        self.closed = _closed(experiment)
+        """Closed loops, of which throughput and cost are known, and what became of their documents."""
         self.expectations = _expectations(experiment)
         self.request_timeout = _request_timeout(self.plan)
         self.spans = tuple(
@@ -181,7 +186,7 @@ class Record:
         """The arrivals of each operation, read a batch at a time; moves ``last_seen`` on to the last of them."""
         place = {span.name: span.index for span in self.spans}
         index = np.array([place[span.name] for span in self.spans] + [-1], np.int16)  # -1 picks the last: no phase
-        parts: dict[str, list[Arrivals]] = {op.name: [] for op in self.operations}
+        parts: dict[str, list[Arrivals]] = {op.name: [] for op in (*self.operations, *self.closed)}
         names: dict[str, list[str]] = {"client": [], "node": []}
         for frame in history.batches(COLUMNS):
             last = [int(frame[name].max()) for name in ("intended", "end") if len(frame)]
@@ -192,7 +197,7 @@ class Record:
                 "phase": index[history.span_of(frame)],
                 **{name: _codes(frame[name], known) for name, known in names.items()},
             }
-            for op in self.operations:
+            for op in (*self.operations, *self.closed):
                 mask = (frame["op"] == op.name).to_numpy()
                 own = {name: column[mask] for name, column in columns.items()}
                 parts[op.name].append(Arrivals.of(**own, good_within=op.good_within))
@@ -300,12 +305,12 @@ class Record:
     @property
     def writer(self) -> LoadOperation | None:
         """The operation that writes documents; None when the load writes nothing."""
-        return next((op for op in self.operations if op.writes), None)
+        return next((op for op in (*self.operations, *self.closed) if op.writes), None)
 
     @property
     def stride(self) -> int:
         """How written documents are numbered (:mod:`chaos.base.ids`)."""
-        return max((op.items for op in self.operations), default=1)
+        return max((op.items for op in (*self.operations, *self.closed)), default=1)
 
     def acknowledged(self, op: LoadOperation) -> int:
         """How many documents of an operation were acknowledged: of a request that wrote one, where its outcome is ok or
@@ -362,6 +367,13 @@ def _operations(experiment: Mapping[str, Any]) -> tuple[LoadOperation, ...]:
             int(given.get("items") or 1),
         )
         for name, given in models.operations(experiment.get("load")).items()
+    )
+
+
+def _closed(experiment: Mapping[str, Any]) -> tuple[LoadOperation, ...]:
+    return tuple(
+        LoadOperation(name, 0.0, math.inf, bool(given.get("writes")), int(given.get("items") or 1), closed=True)
+        for name, given in models.closed(experiment.get("load")).items()
     )
 
 

@@ -80,7 +80,7 @@ def _operations(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
     """A workload has the operations that it declares, each of the kinds of request that it declares for it."""
     workload = file.load.workload
     declared = grammar.declared(workload)
-    for name, given in file.load.operations.items():
+    for name, given in {**file.load.operations, **file.load.closed}.items():
         if name not in declared:
             says = f'the workload {workload} has no operation "{name}": expected {" or ".join(declared)}'
             yield Problem(("load", name), says, at_key=True)
@@ -355,7 +355,10 @@ def _expect(file: ExperimentFile, declared: Mapping[str, OperationKind]) -> Iter
         metric = given.metric
         loc: Loc = ("expect", index)
         op = given.grammar.operation
-        if op is not None and op not in loads:
+        if op is not None and op in file.load.closed:
+            says = f"{metric} is of an open loop, and load.{op} is a closed one: expected rate and good there, or"
+            yield Problem((*loc, metric), f"{says} documents.acknowledged here", at_key=True)
+        elif op is not None and op not in loads:
             yield Problem(
                 (*loc, metric),
                 f"{metric} needs a {op} load, and there is none: expected load.{op}, or a metric of "
@@ -363,7 +366,7 @@ def _expect(file: ExperimentFile, declared: Mapping[str, OperationKind]) -> Iter
                 at_key=True,
             )
         writers = [each.name for each in declared.values() if each.writes]
-        if metric == "documents.acknowledged" and not set(writers) & set(loads):
+        if metric == "documents.acknowledged" and not set(writers) & {*loads, *file.load.closed}:
             says = f"{metric} needs a load that writes documents, and there is none: expected load.write"
             yield Problem((*loc, metric), says, at_key=True)
         needs = given.grammar.needs
@@ -423,7 +426,11 @@ def _recovery(
                 "expected a phase with inject, undo, do or during",
             )
     writers = [kind.name for kind in declared.values() if kind.writes]
-    if metric == "recovery.first_writes" and not any(name in file.load.operations for name in writers):
+    closed = [name for name in file.load.closed if name in writers]
+    if metric == "recovery.first_writes" and closed:
+        says = f"{metric} is of an open loop, and load.{closed[0]} is a closed one: expected rate and good there"
+        yield Problem((*loc, metric), says, at_key=True)
+    elif metric == "recovery.first_writes" and not any(name in file.load.operations for name in writers):
         wanted = " or ".join(f"load.{name}" for name in writers) or "a workload that writes"
         yield Problem((*loc, metric), f"{metric} needs a write load, and there is none: expected {wanted}", at_key=True)
     elif metric == "recovery.first_writes" and any(each.items for each in file.load.operations.values()):

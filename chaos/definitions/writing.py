@@ -110,6 +110,11 @@ def _load(load: Load) -> Iterator[str]:
         if operation.items != 1:
             written["items"] = operation.items
         yield f"  {operation.name}: {flow(written)}"
+    for loop in load.closed:
+        given: dict[str, Any] = {"clients": loop.clients}
+        given |= {"operation": loop.operation} if loop.operation != usual.get(loop.name) else {}
+        given |= {"items": loop.items} if loop.items != 1 else {}
+        yield f"  {loop.name}: {flow(given)}"
     for name, check in (("cas", load.cas), ("visibility", load.visibility)):
         if check is not None:
             yield f"  {name}: {flow(check)}"

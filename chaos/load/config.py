@@ -18,6 +18,9 @@ from pydantic import (
 from chaos.base.access import PLAIN, Access
 from chaos.base.operations import Answer
 
+AFTER_FAILURE_S = 0.1
+"""How long a client of a closed loop waits after a request that failed. Clients back off in many ways; without any
+pause a node that refuses connections would be asked as fast as the driver can."""
 FEWEST_AT_ONCE = 2000
 """Requests that the driver can have under way, at least."""
 
@@ -51,6 +54,20 @@ class OperationConfig(_Data):
         data: dict[str, Any] = handler(self)
         usual = {"answer": self.kind, "items": 1}
         return {key: value for key, value in data.items() if usual.get(key, value) != value or key not in usual}
+
+
+class ClosedConfig(_Data):
+    """An operation of ``clients`` that each send their next request when the one before was answered.
+
+    The other fields are those of :class:`OperationConfig`.
+    """
+
+    name: str
+    kind: str
+    answer: Answer
+    clients: int = Field(ge=1)
+    items: int = Field(default=1, ge=1)
+    good_within_s: None = None
 
 
 class ProbeConfig(_Data):
@@ -177,7 +194,8 @@ class DriverConfig(_Data):
     alias: str | None = None
     """Another name of the index, by which writes go that must not make it anew (:func:`requests.write_alias`)."""
     workload: str = "documents"
-    operations: tuple[OperationConfig, ...] = Field(min_length=1, max_length=254)
+    operations: tuple[OperationConfig, ...] = Field(min_length=1, max_length=200)
+    closed: tuple[ClosedConfig, ...] = Field(default=(), max_length=50)
     arrivals: Literal["uniform", "poisson"] = "uniform"
     documents: int = Field(default=0, ge=0)
     shards: int | None = Field(default=None, ge=1)
@@ -208,18 +226,25 @@ class DriverConfig(_Data):
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
         kept = ("shards", "copies", "visible_after_s")
+        data = {key: value for key, value in data.items() if key != "closed" or value}
         return {key: value for key, value in data.items() if key not in kept or value is not None}
+
+    @property
+    def every(self) -> tuple[OperationConfig | ClosedConfig, ...]:
+        """All operations in the order of their numbers: open loops first."""
+        return (*self.operations, *self.closed)
 
     @property
     def stride(self) -> int:
         """The most documents that one request of the load writes: by it documents are numbered."""
-        return max(operation.items for operation in self.operations)
+        return max(operation.items for operation in self.every)
 
     @property
     def at_once(self) -> int:
         """How many requests may be under way at once. An arrival that finds so many is ``dropped``."""
         rate = sum(operation.rate for operation in self.operations)
-        return self.pool or max(FEWEST_AT_ONCE, math.ceil(1.2 * rate * self.client.timeout_s))
+        clients = sum(operation.clients for operation in self.closed)
+        return self.pool or max(FEWEST_AT_ONCE, math.ceil(1.2 * rate * self.client.timeout_s)) + clients
 
     @model_validator(mode="after")
     def _pinned_to_a_target(self) -> DriverConfig:
@@ -229,6 +254,6 @@ class DriverConfig(_Data):
         for client in self.clients:
             if client.through is not None and client.through not in nodes:
                 raise ValueError(f"clients of zone {client.zone} go through {client.through!r}, not among {nodes}")
-        if self.documents == 0 and any(operation.answer == "get" for operation in self.operations):
+        if self.documents == 0 and any(operation.answer == "get" for operation in self.every):
             raise ValueError("the operation get reads preloaded documents, and there are none")
         return self

@@ -22,6 +22,7 @@ from chaos.load.config import (
     CasConfig,
     ClientConfig,
     ClientHost,
+    ClosedConfig,
     DriverConfig,
     Instrument,
     OperationConfig,
@@ -81,6 +82,16 @@ class Loading(RunState):
                     items=each.items,
                 )
                 for each in load.operations
+            ),
+            closed=tuple(
+                ClosedConfig(
+                    name=each.name,
+                    kind=each.operation,
+                    answer=self.workload.answer(each.name, each.operation),
+                    clients=each.clients,
+                    items=each.items,
+                )
+                for each in load.closed
             ),
             arrivals=load.arrivals,
             workload=load.workload,
@@ -255,7 +266,10 @@ class Loading(RunState):
         LoadStart().write(self.events)
         self.reporter.line(
             "load on: "
-            + ", ".join(f"{o.name} {o.rate.text}" for o in self.experiment.load.operations)
+            + ", ".join(
+                [f"{each.name} {each.rate.text}" for each in self.experiment.load.operations]
+                + [f"{each.name} by {each.clients} clients" for each in self.experiment.load.closed]
+            )
             + f" from zones {', '.join(self.experiment.client_zones)}"
         )
 

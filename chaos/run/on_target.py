@@ -91,6 +91,10 @@ def refused_caps(experiment: Experiment, target: Existing) -> list[Row]:
     if caps is None:
         says = "the file has no caps, so no load is allowed"
         return [Row("caps", Sign.BLOCKS, says, "agree on them: caps: {requests: 200/s, documents: 10000, copies: 9}")]
+    if load.closed:
+        names = ", ".join(f"load.{each.name}" for each in load.closed)
+        says = f"{names} is a closed loop, whose requests per second depend on the cluster, so no cap can be held"
+        return [Row("caps", Sign.BLOCKS, says, "give it a rate and an objective instead of clients")]
     rate = most_requests(experiment) + LEAST_LOOKS * looking(experiment)
     copies = topology.shards * (topology.replicas + 1)
     if experiment.controller is not None:
