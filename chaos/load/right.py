@@ -22,7 +22,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
@@ -52,7 +52,7 @@ _CUT = ("from", "collapse", "search_after", "terminate_after", "min_score", "sli
 
 class Sent(NamedTuple):
     """A request that is under way. ``id``: of the document that it is about; ``least``: what a search must find;
-    ``first``: the number of the first of ``items`` documents of a bulk."""
+    ``numbers``: of the documents of a bulk."""
 
     kind: str
     path: str
@@ -60,8 +60,7 @@ class Sent(NamedTuple):
     id: str
     asks: Asked | None = None
     least: int = 0
-    first: int = 0
-    items: int = 1
+    numbers: Sequence[int] = ()
 
 
 class Judged(NamedTuple):
@@ -136,23 +135,23 @@ class Judge:
             doc_id = doc_id if by_id else ""  # a package's own way to get one: which it must be is not known
         return Sent(kind, path, request.body, doc_id)
 
-    def sent_bulk(self, path: str, first: int, items: int) -> Sent:
-        """A bulk of the documents ``first`` to ``first + items - 1`` is about to be sent."""
-        for n in range(first, first + items):
+    def sent_bulk(self, path: str, numbers: Sequence[int], *, again: bool = False) -> Sent:
+        """A bulk of these documents is about to be sent. ``again``: it was before."""
+        for n in () if again else numbers:
             self._known.sent(write_id(n))
-        return Sent("bulk", path, None, "", first=first, items=items)
+        return Sent("bulk", path, None, "", numbers=numbers)
 
     def _of_bulk(self, sent: Sent, status: int, text: str | bytes, t: int) -> Judged:
         outcome = of_status(status)
         if outcome is not Outcome.OK:
             return Judged(outcome)
         try:
-            outcome, says, items = bulks.judge(json.loads(text), sent.first, sent.items, self._index, self._copies)
+            outcome, says, items = bulks.judge(json.loads(text), sent.numbers, self._index, self._copies)
         except UNREADABLE:
             return Judged(Outcome.GARBLED)
-        for place, item in enumerate(items):
+        for n, item in zip(sent.numbers, items, strict=True):
             if item in ACKNOWLEDGED_ITEMS:
-                self._known.acknowledged(write_id(sent.first + place), t)
+                self._known.acknowledged(write_id(n), t)
         return Judged(outcome, says, items=items)
 
     def of(self, sent: Sent, status: int, text: str | bytes, t: int) -> Judged:
