@@ -7,18 +7,37 @@ and ``errors`` must say whether one failed. An answer that contradicts itself, o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from chaos.base.ids import write_id
 from chaos.history.format import ItemOutcome, Outcome
 from chaos.load.workload import Request, Workload
 from chaos.opensearch.requests import BULK_FIELDS
 
+T = TypeVar("T")
 CREATED, UPDATED, DEGRADED, REJECTED, BLOCKED, CONFLICT, INVALID, FAILED, UNKNOWN, WRONG = map(int, ItemOutcome)
 FIRST_FAILED, LAST_FAILED = REJECTED, FAILED
 """Outcomes that the cluster itself calls failures."""
 _RESULTS = {201: ("created", CREATED), 200: ("updated", UPDATED)}
+
+
+PIECE = 500
+"""Documents that are made, or judged, before other requests get their turn: some 5 ms of work."""
+Pause = Callable[[], None]
+"""Lets others on."""
+
+
+def in_pieces(values: Sequence[T], pause: Pause) -> Iterator[Sequence[T]]:
+    """All of them, :data:`PIECE` at a time, with a pause between two."""
+    for first in range(0, len(values), PIECE):
+        if first:
+            pause()
+        yield values[first : first + PIECE]
+
+
+def no_pause() -> None:
+    """Where nobody else waits."""
 
 
 class Bulks:
@@ -27,7 +46,8 @@ class Bulks:
     ``items``: documents in each; ``stride``: the most that any request of the load has (:mod:`chaos.base.ids`).
     """
 
-    def __init__(self, workload: Workload, index: str, items: int, stride: int) -> None:
+    def __init__(self, workload: Workload, index: str, items: int, stride: int, pause: Pause = no_pause) -> None:
+        self._pause = pause
         self._workload = workload
         self._path = f"/{index}/_bulk?{BULK_FIELDS}"
         self._items, self._stride = items, stride
@@ -39,7 +59,11 @@ class Bulks:
     def of(self, numbers: Sequence[int]) -> Request:
         """The bulk of these documents."""
         body = self._workload.body
-        lines = [f'{{"index":{{"_id":"{doc_id}"}}}}\n{body(doc_id)}\n' for doc_id in map(write_id, numbers)]
+        lines = [
+            f'{{"index":{{"_id":"{doc_id}"}}}}\n{body(doc_id)}\n'
+            for piece in in_pieces(numbers, self._pause)
+            for doc_id in map(write_id, piece)
+        ]
         return Request("POST", self._path, "".join(lines))
 
 
@@ -89,7 +113,7 @@ class Fates:
 
 
 def judge(
-    answer: Mapping[str, Any], numbers: Sequence[int], index: str, copies: int | None
+    answer: Mapping[str, Any], numbers: Sequence[int], index: str, copies: int | None, pause: Pause = no_pause
 ) -> tuple[Outcome, str, bytes]:
     """What became of a bulk of these documents: the request's outcome, what is wrong with the answer (or nothing), and
     the outcome of each document (:class:`~chaos.history.format.ItemOutcome`).
@@ -104,9 +128,12 @@ def judge(
     if len(items) != number:
         return Outcome.WRONG, f"a bulk of {number} documents answered for {len(items)}", bytes([UNKNOWN]) * number
     outcomes, says = bytearray(number), ""
-    for place, (entry, n) in enumerate(zip(items, numbers, strict=True)):
-        outcomes[place], wrong = _item(entry, write_id(n), index, copies)
-        says = says or wrong
+    place = 0
+    for piece in in_pieces(numbers, pause):
+        for n in piece:
+            outcomes[place], wrong = _item(items[place], write_id(n), index, copies)
+            says = says or wrong
+            place += 1
     failed = sum(FIRST_FAILED <= each <= LAST_FAILED for each in outcomes)
     if not says and errors is not bool(failed):
         says = f"a bulk of {number} documents answered errors: {str(errors).lower()}, and {failed} of them failed"

@@ -86,6 +86,10 @@ Report = Callable[[str, str, float, int, BaseException | None], None]
 """Tells locust of an arrival: kind, operation, latency in ms, bytes answered, error."""
 
 
+def _let_others_on() -> None:
+    gevent.sleep(0)
+
+
 class NotOk(Exception):
     """What locust's statistics see of an arrival that was not ok; one for each outcome keeps them small."""
 
@@ -201,7 +205,7 @@ class Engine:
         self._writes = None if config.alias is None else self._workload.requests(config.alias, config.documents)
         self._stride = config.stride
         self._bulks = [
-            Bulks(self._workload, config.alias or config.index, each.items, self._stride)
+            Bulks(self._workload, config.alias or config.index, each.items, self._stride, _let_others_on)
             if each.answer == "bulk"
             else None
             for each in config.every
@@ -231,7 +235,9 @@ class Engine:
             keys=config.cas.keys if config.cas is not None else 0,
             visible_after_s=config.visible_after_s,
         )
-        self._judge = Judge(self._workload, self._known, config.index, shards=config.shards, copies=config.copies)
+        self._judge = Judge(
+            self._workload, self._known, config.index, shards=config.shards, copies=config.copies, pause=_let_others_on
+        )
         self._checks = self._checks_on_data()
 
     def _checks_on_data(self) -> list[Paced]:

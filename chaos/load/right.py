@@ -99,7 +99,8 @@ class Judge:
     """Judges the answers of one load.
 
     ``index``: its concrete name, also where writes go by an alias. ``shards``: its primary shards; ``copies``: of each
-    shard, primaries too; None where that is not known, and then they are not held against answers.
+    shard, primaries too; None where that is not known, and then they are not held against answers. ``pause``: lets
+    other requests on, between the documents of a large bulk.
     """
 
     def __init__(
@@ -110,8 +111,9 @@ class Judge:
         *,
         shards: int | None = None,
         copies: int | None = None,
+        pause: bulks.Pause = bulks.no_pause,
     ) -> None:
-        self._known, self._index = known, index
+        self._known, self._index, self._pause = known, index, pause
         self._shards, self._copies = shards, copies
         self._workload = workload
         self._document = functools.lru_cache(KEPT)(self._follows)
@@ -137,8 +139,9 @@ class Judge:
 
     def sent_bulk(self, path: str, numbers: Sequence[int], *, again: bool = False) -> Sent:
         """A bulk of these documents is about to be sent. ``again``: it was before."""
-        for n in () if again else numbers:
-            self._known.sent(write_id(n))
+        for piece in () if again else bulks.in_pieces(numbers, self._pause):
+            for n in piece:
+                self._known.sent(write_id(n))
         return Sent("bulk", path, None, "", numbers=numbers)
 
     def _of_bulk(self, sent: Sent, status: int, text: str | bytes, t: int) -> Judged:
@@ -146,7 +149,7 @@ class Judge:
         if outcome is not Outcome.OK:
             return Judged(outcome)
         try:
-            outcome, says, items = bulks.judge(json.loads(text), sent.numbers, self._index, self._copies)
+            outcome, says, items = bulks.judge(json.loads(text), sent.numbers, self._index, self._copies, self._pause)
         except UNREADABLE:
             return Judged(Outcome.GARBLED)
         for n, item in zip(sent.numbers, items, strict=True):
