@@ -122,6 +122,13 @@ def _templates() -> Environment:
     return keep_clean(environment)
 
 
+@functools.cache
+def _anchors() -> frozenset[str]:
+    """Ids that the page has of itself, whatever the run."""
+    sources = [_templates().get_template(name).filename for name in ("report.html.j2", "timeline.svg.j2")]
+    return frozenset(name for file in sources for name in re.findall(r' id="([a-z-]+)"', Path(str(file)).read_text()))
+
+
 def _if_known(shown: Callable[[float], str]) -> Callable[[object], str]:
     """A filter that shows a number, and ``-`` for what is none: a table may lack any figure."""
     return lambda value: shown(value) if isinstance(value, int | float) and math.isfinite(value) else "-"
@@ -167,7 +174,7 @@ def _context(record: Record, findings: FindingsFile) -> dict[str, Any]:
         "steady": STEADY,
         "projection": _projection(tables),
         "headroom": headroom.section(record, tables),
-        "sections": sections.drawn(record, tables),
+        "sections": sections.drawn(record, tables, _anchors()),
         "returned": tables.get("returned"),
         "swaps": tables.get("swaps"),
         "ends": tables.get("ends") or [],

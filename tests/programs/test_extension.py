@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import synthetic
 from extending import command, installed, metadata
 from fakes import ROOT
+from pages import Page
 
 EXPERIMENT = f"""\
 apiVersion: opensearch-chaos/v1
@@ -141,6 +143,23 @@ def test_what_an_instrument_lets_expectations_ask_passes_fails_and_is_open(packa
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "['pass', 'fail', 'inconclusive']", done.stderr
+
+
+def test_a_check_has_a_section_of_the_page_and_changes_no_finding(package: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    synthetic.black_hole().write(run)
+    judged, pages = [], []
+    for where in (package, tmp_path):
+        done = command(where, "report", str(run))
+        assert done.returncode == 1, done.stdout + done.stderr
+        judged.append(json.loads((run / "findings.json").read_text()))
+        assert judged[-1].pop("made_by")["code"]  # which takes in the code of packages
+        pages.append(Page((run / "report.html").read_text()))
+    anchors = [[a["href"] for tag, a in page.tags if tag == "a" and "href" in a].count("#nodes-left") for page in pages]
+    words = [" ".join(page.words.split()) for page in pages]
+    assert "Nodes that left As the cluster's own state said. Phase Nodes dark b-cm and b-data" in words[0]
+    assert "As the cluster's own state said" not in words[1] and anchors == [1, 0]
+    assert judged[0] == judged[1]
 
 
 def test_a_check_is_compared_as_its_unit_says(package: Path, tmp_path: Path) -> None:
