@@ -210,6 +210,38 @@ def test_a_package_that_is_broken_is_named_and_nothing_is_started(
     assert done.returncode == 2 and says in done.stderr and "Traceback" not in done.stderr, done.stderr
 
 
+def for_another_version(folder: Path, *groups: str) -> None:
+    """A package that asks for a version of ``chaos.api`` that is not there. Loading it leaves a file."""
+    (folder / "theirs.py").write_text("from pathlib import Path\n\nPath(__file__).with_name('loaded').touch()\n")
+    points = {f"opensearch_chaos.{group}": {"theirs": "theirs:THING"} for group in groups}
+    metadata(folder, "their-package", "0.1", points | {"opensearch_chaos.api": {"version": "chaos.api:V7"}})
+
+
+REFUSED = (
+    "package their-package 0.1 asks for version 7 of chaos.api, and opensearch-chaos has 0; "
+    "install a version of that package that fits, or another one of opensearch-chaos"
+)
+
+
+@pytest.mark.parametrize("group", ["kinds", "providers", "checks", "workloads", "instruments"])
+def test_a_package_for_a_version_of_the_api_that_is_not_there_is_refused_by_name(tmp_path: Path, group: str) -> None:
+    for_another_version(tmp_path, group)
+    done = command(tmp_path, "validate", str(ROOT / "experiments" / "no-fault.yaml"))
+    assert done.returncode == 2 and done.stdout == "", done.stdout
+    assert " ".join(done.stderr.split()) == f"opensearch-chaos: {REFUSED}"
+    assert not (tmp_path / "loaded").exists()
+
+
+def test_a_target_for_a_version_of_the_api_that_is_not_there_is_refused_where_it_is_chosen(tmp_path: Path) -> None:
+    for_another_version(tmp_path, "targets")
+    experiment = str(ROOT / "experiments" / "no-fault.yaml")
+    assert command(tmp_path, "validate", experiment).returncode == 0
+    out = tmp_path / "out"
+    done = command(tmp_path, "run", experiment, "--lab", "theirs", "--out", str(out), state=tmp_path / "state")
+    assert done.returncode == 2 and " ".join(done.stderr.split()) == f"opensearch-chaos: {REFUSED}", done.stderr
+    assert not (tmp_path / "loaded").exists() and not out.exists()
+
+
 def test_a_target_that_is_broken_hides_no_other(tmp_path: Path) -> None:
     (tmp_path / "theirs.py").write_text("raise RuntimeError('oh no')\n")
     metadata(tmp_path, "their-package", "0.1", {"opensearch_chaos.targets": {"theirs": "theirs:THING"}})
