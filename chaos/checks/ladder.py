@@ -178,7 +178,7 @@ def leader_elected(ladder: Ladder) -> Measure:
 
 def primaries_promoted(ladder: Ladder) -> Measure:
     """When the last shard that lost its primary had one again."""
-    known = ladder.before("cluster.primary")
+    known = ladder.before("cluster.primary")  # as lines: one without its shard must fail, and not count as no shard
     if not known:
         return Measure.missing("seconds", "where the primaries were is not in the history")
     home = {(event["index"], event["shard"]): event.get("node") for event in known}
