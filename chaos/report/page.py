@@ -125,8 +125,10 @@ def _templates() -> Environment:
 @functools.cache
 def _anchors() -> frozenset[str]:
     """Ids that the page has of itself, whatever the run."""
-    sources = [_templates().get_template(name).filename for name in ("report.html.j2", "timeline.svg.j2")]
-    return frozenset(name for file in sources for name in re.findall(r' id="([a-z-]+)"', Path(str(file)).read_text()))
+    templates = _templates()
+    assert templates.loader is not None
+    sources = [templates.loader.get_source(templates, name)[0] for name in ("report.html.j2", "timeline.svg.j2")]
+    return frozenset(name for source in sources for name in re.findall(r' id="([a-z-]+)"', source))
 
 
 def _if_known(shown: Callable[[float], str]) -> Callable[[object], str]:
