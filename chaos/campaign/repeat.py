@@ -126,7 +126,8 @@ def make_turns(
     """Make these runs in their order, as :func:`make`. ``repeat``: how many runs an arm has in all."""
     made = Made()
     # before the signals are ours: a Ctrl-C may end a long download at once
-    parts = {id(turn.arm): labs.parts(turn.arm.experiment.topology) for turn in turns}
+    arms = {id(turn.arm): turn.arm for turn in turns}
+    parts = {which: labs.parts(arm.experiment.topology) for which, arm in arms.items()}
     stop, outer = Stop(), reporter()
     if note is not None:
         outer.line(note)

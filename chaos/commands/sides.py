@@ -66,7 +66,7 @@ def lines(experiment: Varied, seed: int | None = None) -> list[str]:
     count = len(names)
     labs = "in one lab" if one_lab(experiment) else "each in a lab of its own"
     said.append(
-        f"{experiment.times} runs of each of {len(experiment.sides)} sides, seeds {first} to "
+        f"{text.plural(experiment.times, 'run')} of each of {len(experiment.sides)} sides, seeds {first} to "
         f"{first + experiment.times - 1}, {labs}: {', '.join(names[:8])}{', …' if count > 8 else ''}"
     )
     said.append(f"{count} runs take about {text.seconds(seconds(experiment))}, where nothing has to be fetched")
@@ -96,7 +96,8 @@ def _too_few(experiment: Varied) -> str | None:
     if cut(experiment.times, experiment.times, level)[0]:
         return None
     needed = next(times for times in range(1, 100) if cut(times, times, level)[0])
-    return f"note: {experiment.times} runs of a side decide nothing: no interval reaches that level below {needed}"
+    runs = "1 run of a side decides" if experiment.times == 1 else f"{experiment.times} runs of a side decide"
+    return f"note: {runs} nothing: no interval reaches that level below {needed}"
 
 
 def refuse_wrong(experiment: Varied) -> None:

@@ -37,7 +37,9 @@ def sides_page(found: Sides, file: Path) -> Path:
                 "about": group.about,
                 "runs": [{**run, "link": _link(file, group.label, str(run["run"]))} for run in group.runs],
                 "counted": group.counted,
-                "changes": flow(found.changes[group.label]) if found.changes.get(group.label) else "nothing",
+                "changes": flow(found.changes[group.label])
+                if found.changes.get(group.label)
+                else "the experiment as it is",
                 "differences": list(found.differences.get(group.label, ())),
             }
             for group in found.groups
@@ -47,9 +49,7 @@ def sides_page(found: Sides, file: Path) -> Path:
         zero=edges()[0],
         edges=edges()[1:],
         rows=[_row(found, metric) for metric in found.metrics],
-        notes=[
-            f"{each.b.label}: {line}" for each in found.comparisons for line in each.differences if _unplanned(line)
-        ],
+        notes=_notes(found),
         cut_off=found.cut_off,
     )
 
@@ -66,9 +66,12 @@ def edges() -> tuple[float, float, float]:
     return place(0), place(-1), place(1)
 
 
-def _unplanned(line: str) -> bool:
-    """What nobody asked for: runs that are missing, another machine, other versions."""
-    return not line.startswith(("hash:", "topology,", "client:", "experiment:"))
+def _notes(found: Sides) -> list[str]:
+    """In what the sides differ although no side says so: runs without numbers, another machine, other versions."""
+    hidden = [f"{group.label}: {says}" for group in found.groups for says in group.hidden]
+    unasked = ("machine", "versions, opensearch-chaos", "versions, java", "versions, kernel", "versions, toxiproxy")
+    other = [line for each in found.comparisons for line in each.differences if line.startswith(unasked)]
+    return list(dict.fromkeys(hidden + [line for line in other if line not in hidden]))
 
 
 def _row(found: Sides, metric: str) -> dict[str, Any]:
@@ -76,7 +79,7 @@ def _row(found: Sides, metric: str) -> dict[str, Any]:
     first = next(row for row in rows if row is not None)
     return {
         "metric": metric,
-        "decides": first.decides,
+        "decides": found.decides(metric),
         "tolerance": first.tolerance_text,
         "baseline": summary_of(first.a),
         "values": f"{found.baseline}: {', '.join(v.text for v in first.a)}",

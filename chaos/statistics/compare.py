@@ -46,13 +46,14 @@ class Tolerance:
         """In the metric's unit. What is not known from above allows nothing beyond its low end."""
         return max(self.absolute, self.relative * abs(a.low))
 
-    def text(self, unit: str) -> str:
+    def text(self, unit: str, of: str = NAMES[0]) -> str:
+        """In words. ``of``: what the first side is called."""
         parts = []
         if self.absolute or not self.relative:
             shown_as = f"{self.absolute * 100:g} points" if unit == "share" else Measure(self.absolute, unit, "").text
             parts.append(shown_as)
         if self.relative:
-            parts.append(f"{percent(self.relative)} of A")
+            parts.append(f"{percent(self.relative)} of {of}")
         return " or ".join(parts)
 
 
@@ -341,7 +342,7 @@ def _row(
     if metric == LOST and b.lost > a.lost and b.lost > tolerance.absolute:
         verdict = Verdict.FAIL
         says = f"up to {text.count(b.lost)} lost in a run of {names[1]}, {text.count(a.lost)} in any of {names[0]}"
-    return Row(metric, unit, left, right, moved, allowed, tolerance.text(unit), verdict, says, decides)
+    return Row(metric, unit, left, right, moved, allowed, tolerance.text(unit, names[0]), verdict, says, decides)
 
 
 def _verdict(

@@ -157,15 +157,19 @@ class Sides:
     @property
     def metrics(self) -> list[str]:
         """Every metric, those that decide first."""
-        names = {row.metric: row.decides for each in self.comparisons for row in each.rows}
-        return sorted(names, key=lambda name: (not names[name], name))
+        names = {row.metric for each in self.comparisons for row in each.rows}
+        return sorted(names, key=lambda name: (not self.decides(name), name))
+
+    def decides(self, metric: str) -> bool:
+        """Whether it decides of any side."""
+        return any(row.decides for each in self.comparisons for row in each.rows if row.metric == metric)
 
     def row(self, metric: str, comparison: Comparison) -> Row | None:
         return next((row for row in comparison.rows if row.metric == metric), None)
 
     def of(self, comparison: Comparison) -> str:
         """One side against the first, in a sentence."""
-        name = comparison.b.label
+        name = f"side {comparison.b.label}"
         rows = [row for row in comparison.rows if row.decides]
         worse = [row.metric for row in rows if row.verdict is Verdict.FAIL]
         open_ = [row.metric for row in rows if row.verdict is Verdict.INCONCLUSIVE]
@@ -253,7 +257,7 @@ def _markdown(found: Sides) -> Iterator[str]:
     for metric in found.metrics:
         rows = [found.row(metric, each) for each in found.comparisons]
         first = next(row for row in rows if row is not None)
-        cells = [metric, "yes" if first.decides else "", summary_of(first.a)]
+        cells = [metric, "yes" if found.decides(metric) else "", summary_of(first.a)]
         for row in rows:
             cells += [summary_of(row.b) if row else text.NO_VALUE, moved(row), word(row)]
         yield "| " + " | ".join(map(cell, cells)) + " |"

@@ -188,20 +188,20 @@ def test_sides_alternate_in_one_lab_with_the_same_seeds_and_one_page_comes_out(
 
 
 def test_a_side_that_is_worse_fails(cli: Cli, ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded(FILE.replace("    slow:", "    late:").replace("times: 2", "times: 5"))
+    loaded(FILE.replace("    slow:", "    late:").replace("times: 2", "times: 4"))
     given(monkeypatch, Labs())
     code, out, _ = cli("run", "ab.yaml", "--out", "r", "-q")
-    assert code == Exit.WEAKNESS and "sides: FAIL  Late is worse than default in read.good@slow" in out
+    assert code == Exit.WEAKNESS and "sides: FAIL  Side late is worse than default in read.good@slow" in out
     assert "worse      late: read.good@slow" in out
 
 
 def test_few_runs_decide_nothing_and_three_sides_need_more(cli: Cli, ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded(FILE.replace("  times: 2", "    more: {load: {write: {rate: 60/s}}}\n  times: 4"))
+    loaded(FILE.replace("  times: 2", "    more: {load: {write: {rate: 60/s}}}\n  times: 1"))
     given(monkeypatch, Labs())
     code, out, _ = cli("run", "ab.yaml", "--out", "r", "-q")
-    assert code == Exit.INCONCLUSIVE and "4 and 4 runs have no 97.5 % interval" in out
+    assert code == Exit.INCONCLUSIVE and "1 and 1 runs have no 97.5 % interval" in out
     _, out, _ = cli("plan", "ab.yaml")
-    assert "note: 4 runs of a side decide nothing: no interval reaches that level below 5" in out
+    assert "note: 1 run of a side decides nothing: no interval reaches that level below 5" in out
 
 
 def test_sides_of_other_labs_have_each_run_in_a_lab_of_its_own(

@@ -74,12 +74,12 @@ def test_worse_better_no_worse_and_open() -> None:
     assert {name: word(row) for name, row in by_name.items()} == {"advice": "better", "same": "no worse", "few": "open"}
     assert (
         found.of(found.comparisons[0])
-        == "advice is no worse than default in any metric that decides; it is better in costs.processor"
+        == "side advice is no worse than default in any metric that decides; it is better in costs.processor"
     )
     assert (found.outcome, found.exit_code) == (Verdict.INCONCLUSIVE, Exit.INCONCLUSIVE)
     worse = compared(side("default", MANY), side("dear", FEW))
     assert (worse.outcome, worse.exit_code) == (Verdict.FAIL, Exit.WEAKNESS)
-    assert worse.sentence.startswith("Dear is worse than default in costs.processor")
+    assert worse.sentence.startswith("Side dear is worse than default in costs.processor")
     assert moved(None) == "no data" and word(None) == "open"
     assert "96.4 % only" in moved(found.row("costs.processor", found.comparisons[2])), (
         "5 and 3 runs: 1 - 2 / 56 is 96.4 %"
