@@ -103,6 +103,8 @@ def run(
         experiments,
     )
     of_side = _of_side(loaded, side, resume)
+    if side is not None and repeat is not None:
+        raise InvalidInput("--side makes one run, and --repeat a series", remedy="run all sides: leave both out")
     if retry is not None and repeat is not None:
         raise InvalidInput(
             "--retry-inconclusive and --repeat: how many runs a series has is fixed before the first",

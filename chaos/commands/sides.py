@@ -14,7 +14,7 @@ from typing import Any
 from chaos.base import text
 from chaos.base.errors import SEVERITY, Exit, InvalidInput
 from chaos.base.paths import write_atomically, write_json
-from chaos.commands.common import DEFAULT_LAB, out, print_verdict
+from chaos.commands.common import DEFAULT_LAB, out, print_verdict, say_error
 from chaos.commands.repeating import ended, judged
 from chaos.definitions.varied import Varied, difference
 from chaos.definitions.writing import flow
@@ -118,6 +118,7 @@ def run_sides(experiment: Varied, asked: Asked) -> Exit:
     from chaos.campaign import sides as making
     from chaos.run.leftovers import refuse_leftovers
     from chaos.run.ready import refuse_unready
+    from chaos.statistics.sides import is_sides
     from chaos.targets.labs.kinds import require
 
     if asked.lab is None:
@@ -129,6 +130,8 @@ def run_sides(experiment: Varied, asked: Asked) -> Exit:
         folder, file = making.begin(experiment, asked.folder, experiment.seed if asked.seed is None else asked.seed)
     else:
         folder = asked.resume
+        if not is_sides(folder):
+            raise InvalidInput(f"{folder} has no sides.json", remedy="name a folder that `run` of this file has made")
     with locked(folder / "sides.lock", blocking=False) as mine:
         if not mine:
             raise InvalidInput(f"the runs of {folder} are being made right now", remedy="wait for their end")
@@ -202,7 +205,11 @@ def compared(folder: Path, again: Callable[[Path], object] | None = None) -> lis
         # the verdicts on the series are told; what counts here is the comparison, dirt and our errors
         code = judged(folder / name).exit_code
         codes += [code] if code in (Exit.DIRTY, Exit.ERROR, Exit.ABORTED) else []
-    found = comparing.compare_sides(comparing.groups(folder, file), file)
+    try:
+        found = comparing.compare_sides(comparing.groups(folder, file), file)
+    except InvalidInput as error:  # what the runs came to still counts for the exit code
+        say_error(error)
+        return [*codes, error.exit_code]
     write_json(folder / "compare.json", found.to_json())
     write_atomically(folder / "compare.md", found.markdown())
     page = sides_page(found, folder / "compare.html")

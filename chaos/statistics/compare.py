@@ -290,7 +290,7 @@ def compare(
 ) -> Comparison:
     """Compare. ``metrics``: those that decide, by name with or without phase, instead of :func:`deciding`. ``level``:
     of each interval. ``of_one_file``: they are sides of one experiment, so what differs between their loads is what one
-    compares. ``names``: what both are called.
+    compares, and a name of its file that no run measured is open. ``names``: what both are called.
 
     Raises InvalidInput when the sides cannot be compared, or an option names no metric of theirs.
     """
@@ -298,7 +298,10 @@ def compare(
         refuse_incomparable(a, b)
     every = sorted({*a.values, *b.values})
     given = dict(tolerances or {})
-    refuse_unknown(given, every)
+    if of_one_file:
+        every += [name for name in metrics if not any(name in (each, each.partition("@")[0]) for each in every)]
+    else:
+        refuse_unknown(given, every)
     chosen = deciding(a, b)
     if metrics:
         chosen = {name for name in every for wanted in metrics if wanted in (name, name.partition("@")[0])}

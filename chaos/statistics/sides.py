@@ -271,7 +271,7 @@ def compare_sides(
     file: SidesFile,
     tolerances: Mapping[str, Tolerance] | None = None,
 ) -> Sides:
-    """Compare every group with the first. Raises InvalidInput where a name in ``file`` is no metric of a pair."""
+    """Compare every group with the first. Raises InvalidInput for a tolerance that cannot be read."""
     level = level_of(len(groups))
     given = tolerances if tolerances is not None else tolerances_of(file.tolerance)
     found = tuple(

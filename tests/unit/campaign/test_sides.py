@@ -293,7 +293,8 @@ def test_another_plan_is_no_continuation(
     assert "first seed 1, and 5" in cli("run", "ab.yaml", "--resume", folder, "--seed", "5", "-q")[2]
     with locked(folder / "sides.lock"):
         assert "are being made right now" in cli("run", "ab.yaml", "--resume", folder, "-q")[2]
-    assert "cannot be read" in cli("run", "ab.yaml", "--resume", "r", "-q")[2]
+    assert "r has no sides.json" in cli("run", "ab.yaml", "--resume", "r", "-q")[2]
+    assert not Path("r/sides.lock").exists()
 
 
 def test_a_lab_that_cannot_be_had_ends_it_with_what_there_is(
@@ -317,6 +318,7 @@ def test_one_side_alone_is_an_ordinary_run(cli: Cli, monkeypatch: pytest.MonkeyP
     assert code == 0 and "runs of each" not in out
     assert "has no side fast; choose among: default, slow" in cli("run", "ab.yaml", "--side", "fast")[2]
     assert "leave one of them out" in cli("run", "ab.yaml", "--side", "slow", "--resume", "r")[2]
+    assert "--side makes one run" in cli("run", "ab.yaml", "--side", "slow", "--repeat", "3")[2]
     (tmp_path / "plain.yaml").write_text(FILE.partition("vary:")[0])
     for option in (("--side", "slow"), ("--resume", "r")):
         assert "is for one experiment with sides" in cli("run", "plain.yaml", *option)[2]

@@ -113,10 +113,16 @@ def test_texts_name_the_sides_and_no_a_and_b() -> None:
     assert "default: only 5 of 9 runs were made" in comparison.differences
 
 
-@pytest.mark.parametrize("given", [{"decide": ("write.p98",)}, {"tolerance": {"write.p98": "5ms"}}])
-def test_names_that_no_run_measured(given: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInput, match=r"write\.p98"):
-        compared(side("default", FEW), side("x", FEW), **given)
+def test_what_no_run_measured_is_open_and_no_pass() -> None:
+    """Also where no run counts: a making that was cut off after its first run is no wrong input."""
+    found = compared(side("default", FEW), side("x", FEW), decide=("write.p98", "costs.processor"))
+    assert found.outcome is Verdict.INCONCLUSIVE
+    assert {row.metric: row.says for row in found.comparisons[0].rows if row.decides} == {
+        "write.p98": "default has no value",
+        "costs.processor": "no worse than tolerated",
+    }
+    bare = compared(group({}, "default"), group({}, "x"), tolerance={"write.p98": "5ms"})
+    assert bare.outcome is Verdict.INCONCLUSIVE and "write.p98" not in bare.metrics
 
 
 def test_a_tolerance_of_the_file_decides() -> None:
