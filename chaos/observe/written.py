@@ -11,23 +11,28 @@ so. An id that is in none of the three was never sent at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Self
+from dataclasses import dataclass, field, fields
+from typing import NamedTuple, Self
 
-from chaos.base.ids import cas_id, preload_id, write_id
+import numpy as np
+
 from chaos.history import History
 from chaos.history.models import WRITES
+from chaos.observe.idsets import Ids, Ints
 
 
 @dataclass
 class Written:
-    """Ids by fate. ``probes``: those of the probes of visibility, whatever their fate."""
+    """Ids by fate; texts are taken too. ``probes``: those of the probes of visibility, whatever their fate."""
 
-    acknowledged: set[str] = field(default_factory=set)
-    refused: set[str] = field(default_factory=set)
-    open: set[str] = field(default_factory=set)
-    probes: set[str] = field(default_factory=set)
+    acknowledged: Ids = field(default_factory=Ids)
+    refused: Ids = field(default_factory=Ids)
+    open: Ids = field(default_factory=Ids)
+    probes: Ids = field(default_factory=Ids)
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            setattr(self, each.name, Ids.of(getattr(self, each.name)))
 
     @classmethod
     def of(cls, history: History, *, documents: int, keys: int = 0, writer: str | None = WRITES) -> Self:
@@ -35,28 +40,44 @@ class Written:
 
         ``writer``: the operation of the load that writes documents; None when there is none.
         """
-        arrivals = history.arrivals
-        writes = arrivals[arrivals["op"] == writer]
-        acknowledged = writes["outcome"].isin(["ok", "partial"]).to_numpy()
-        refused = ((writes["outcome"] == "refused") & (writes["attempts"] <= 1)).to_numpy()
-        never = (writes["outcome"] == "dropped").to_numpy()
-        k = writes["k"].to_numpy()
-        found = cls(_ids(k[acknowledged]), _ids(k[refused]), _ids(k[~(acknowledged | refused | never)]))
-        found.acknowledged |= {preload_id(n) for n in range(documents)}
-        found.acknowledged |= {cas_id(n) for n in range(keys)}
+        writes = writes_of(history, writer)
+        known = Ids({"w": writes.acknowledged, "p": np.arange(documents), "c": np.arange(keys)})
         ids = {event["n"]: event["id"] for event in history.probes if event["kind"] == "write"}
         fates = {event["n"]: event for event in history.probes if event["kind"] == "written"}
+        acknowledged, refused, unsure = set(), set(), set()
         for n, id in ids.items():
             fate = fates.get(n)
             if fate is not None and fate["acknowledged"]:
-                found.acknowledged.add(id)
+                acknowledged.add(id)
             elif fate is not None and fate.get("sent") is False:
-                found.refused.add(id)
+                refused.add(id)
             else:
-                found.open.add(id)
-        found.probes = set(ids.values())
-        return found
+                unsure.add(id)
+        return cls(
+            known | acknowledged,
+            Ids({"w": writes.refused}) | refused,
+            Ids({"w": writes.open}) | unsure,
+            Ids.of(ids.values()),
+        )
 
 
-def _ids(numbers: Iterable[int]) -> set[str]:
-    return {write_id(int(k)) for k in numbers}
+class Writes(NamedTuple):
+    """The numbers of the documents ``w-<number>`` by fate; what was never sent is in none."""
+
+    acknowledged: Ints
+    refused: Ints
+    open: Ints
+
+
+def writes_of(history: History, writer: str | None) -> Writes:
+    """What became of the documents that the operation ``writer`` of the load wrote, one for each arrival."""
+    none = np.empty(0, np.int64)
+    found = [Writes(none, none, none)]
+    for arrivals in history.batches(("k", "op", "outcome", "attempts")):
+        rows = arrivals[(arrivals["op"] == writer).to_numpy()]
+        acknowledged = rows["outcome"].isin(["ok", "partial"]).to_numpy()
+        refused = ((rows["outcome"] == "refused") & (rows["attempts"] <= 1)).to_numpy()
+        never = (rows["outcome"] == "dropped").to_numpy()
+        k = rows["k"].to_numpy().astype(np.int64)
+        found.append(Writes(k[acknowledged], k[refused], k[~(acknowledged | refused | never)]))
+    return Writes(*(np.concatenate(parts) for parts in zip(*found, strict=True)))

@@ -422,6 +422,39 @@ def test_the_finding_says_how_much_was_compared() -> None:
     assert "of a sample of 60\u00a0000 of 1\u00a0200\u00a0000 documents (5.0 %) on 9 copies" in says
 
 
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (
+            {"documents": 1_000_000, "indexed": 60_000, "of": 1_000_000},
+            "the whole source was compared of all 1 000 000 documents and their index of a sample of 60 000 of"
+            " 1 000 000 documents (6.0 %), on 9 copies",
+        ),
+        (
+            {"documents": 1_000_000, "indexed": 60_000, "of": 10_000_000},
+            "the whole source was compared of a sample of 1 000 000 of 10 000 000 documents (10.0 %) and their index of"
+            " a sample of 60 000 of 10 000 000 documents (0.60 %), on 9 copies",
+        ),
+        (
+            {"documents": 500, "indexed": 500, "of": 500, "text": False},
+            "whole source and index but for texts were compared of all 500 documents on 9 copies",
+        ),
+        (
+            {"documents": 500, "indexed": 500, "of": 1000, "text": True},
+            "whole source and index were compared of a sample of 500 of 1 000 documents (50.0 %) on 9 copies",
+        ),
+    ],
+)
+def test_the_finding_says_the_share_of_sources_and_of_the_index_apart(content: dict[str, Any], says: str) -> None:
+    found = read_back(content=synthetic.READBACK["content"] | content)
+    assert says in found.says.replace("\u00a0", " ") and found.value == 0
+
+
+def test_an_index_that_was_not_looked_at_proves_nothing() -> None:
+    found = read_back(content=synthetic.READBACK["content"] | {"indexed": 0})
+    assert judge(found, "==", 0) is Verdict.INCONCLUSIVE and "not one document's index was compared" in found.says
+
+
 def test_of_a_record_that_looked_at_two_numbers_no_source_is_claimed() -> None:
     """As it was judged when it was made, in words that say what was looked at."""
     story = Story(chapters=[Chapter("only", 5)])
