@@ -185,7 +185,9 @@ def judged(lab: Any, copies: list[ShardCopy], asked: Asked, acknowledged: Ids) -
     reads = readback._read(lab, copies, asked)
     read = time.perf_counter() - began
     found = Comparison(reads, acknowledged, 1, default_routing_shards(1)).to_json()
-    acknowledged.by_shard(3, default_routing_shards(3))  # with one shard there is nothing to route
+    # what a run does beside: the stub has one shard, and no sources of a sample
+    acknowledged.by_shard(3, default_routing_shards(3))
+    chosen(acknowledged, 1, default_routing_shards(1), seed=1)
     compared, cpu = time.perf_counter() - began - read, time.process_time() - cpu
     assert found["complete"] and found["documents"] == len(acknowledged), found["reason"]
     assert [found[f"{name}_count"] for name in ("lost", "diverged", "wrong_content", "duplicated")] == [0] * 4
@@ -196,7 +198,9 @@ def judged(lab: Any, copies: list[ShardCopy], asked: Asked, acknowledged: Ids) -
 def report(name: str, documents: int, read: float, compared: float, cpu: float) -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     rate = COPIES * documents / (read + compared)
-    print(f"{name}: {read + compared:.1f} s ({read:.1f} read and judged, {compared:.1f} compared and routed),")
+    print(
+        f"{name}: {read + compared:.1f} s ({read:.1f} read and judged, {compared:.1f} compared, routed, sample drawn),"
+    )
     print(f"    {rate:,.0f} documents a second, {cpu:.1f} s of the reader's processor, peak {peak:.0f} MB")
 
 

@@ -103,11 +103,12 @@ class Shared(Generic[P]):
 class CopySearch:
     """A copy of a shard that can be searched. Close it when done."""
 
-    def __init__(self, lab: Lab, copy: ShardCopy, order: Sequence[str]) -> None:
-        """``order``: fields by which all documents can be read page by page; together no two have the same."""
+    def __init__(self, lab: Lab, copy: ShardCopy, order: Sequence[str], most: int) -> None:
+        """``order``: fields by which all documents can be read page by page; together no two have the same. ``most``:
+        how many documents an answer may have."""
         assert copy.node is not None
         self._client = lab.client(copy.node, timeout=TIMEOUT)
-        self._order = list(order)
+        self._order, self._most = list(order), most
         self._path = (
             f"/{copy.index}/_search?preference=_shards:{copy.shard}%7C_only_local&allow_partial_search_results=false"
             f"&request_cache=false&filter_path={WANTED}"
@@ -129,6 +130,7 @@ class CopySearch:
 
         Raises :class:`NotRead`.
         """
+        size = min(size, self._most)
         after: list[Any] | None = None
         while True:
             more = {"search_after": after} if after is not None else {}

@@ -195,9 +195,14 @@ class Ids(Set[str]):
         if len(self) <= most:
             return self
         others = sorted(self.others)
-        each_place = [_scattered(each, ord(kind), seed) for kind, each in self._numbers.items()]
-        places = np.concatenate([*each_place, np.array([_scattered_text(id, seed) for id in others], np.uint64)])
-        del each_place
+        places = np.empty(len(self), np.uint64)
+        end = 0
+        for kind, each in self._numbers.items():
+            for first in range(0, len(each), CHUNK):
+                part = _scattered(each[first : first + CHUNK], ord(kind), seed)
+                places[end : end + len(part)] = part
+                end += len(part)
+        places[end:] = [_scattered_text(id, seed) for id in others]
         rows = np.flatnonzero(places <= np.partition(places, most - 1)[most - 1])
         rows = rows[np.argsort(places[rows], kind="stable")][:most]
         start, numbers = 0, {}

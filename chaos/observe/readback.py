@@ -1,19 +1,22 @@
 """The final read-back: every document that is there, with its content, from every live copy of its shard.
 
 Each copy is read on the node that holds it, over the direct path, after a refresh (:mod:`chaos.observe.copies`). A
-document that no live
-copy has is *lost*; one that only some have is *diverged*; one whose shard has no live copy is *unavailable*: nobody
-knows yet. Unless every node of the topology is in the cluster and none has any data of that shard on its disk
-(``_shard_stores``): then the shard is *destroyed*, and what had been acknowledged in it is lost.
+document that no live copy has is *lost*; one that only some have is *diverged*; one whose shard has no live copy is
+*unavailable*: nobody knows yet. Unless every node of the topology is in the cluster and none has any data of that shard
+on its disk (``_shard_stores``): then the shard is *destroyed*, and what had been acknowledged in it is lost.
 
 All documents of a copy are enumerated, not only those that are looked for. So a document is *recovered* when its
 write had no clear answer, which is allowed. It is *resurrected* when its write had been refused for sure, *unexpected*
 when nobody ever sent it. It is *duplicated* when a copy holds an id more than once or counts more documents than ids.
 
 A document of ours that is there must be right, whether it was acknowledged or not: in its source, in what was indexed
-from it, and in its doc values, on every copy (:mod:`chaos.observe.contents`). Source and index are compared for all
-documents of a shard up to :data:`~chaos.observe.contents.WHOLE`, beyond it for a sample that is drawn with the run's
-seed, the same on every copy. What is wrong is told with the copies on which it is, and those on which it is right.
+from it, and in its doc values, on every copy (:mod:`chaos.observe.contents`). Doc values are compared for all
+documents, sources for all up to :data:`~chaos.observe.contents.SOURCES`, the index for all of a shard up to
+:data:`~chaos.observe.contents.WHOLE`, beyond that for a sample that is drawn with the run's seed, the same on every
+copy. What is wrong is told with the copies on which it is, and those on which it is right.
+
+Ids are numbers in arrays (:mod:`chaos.observe.idsets`), and a page of documents is judged as arrays, once for all
+copies that give the same: ten million documents of three copies are read, judged and compared in minutes.
 
 Copies are only compared when they had time to become equal: with segment replication a replica takes the primary's
 segments after the refresh, and a write that was still under way may arrive late. What differs or is wrong is read
@@ -141,13 +144,14 @@ class Listed:
 class Asked:
     """What is asked of each copy.
 
-    ``wanted``: by shard, the documents that are looked into. ``page``: how many documents an answer may have.
+    ``wanted``: by shard, the documents that are looked into. ``window``: how many documents an answer may have.
     """
 
     def __init__(
-        self, workload: Workload, wanted: Mapping[int, Wanted] | None = None, seed: int = 0, page: int = PAGE
+        self, workload: Workload, wanted: Mapping[int, Wanted] | None = None, seed: int = 0, window: int = PAGE
     ) -> None:
-        self.workload, self.wanted, self.seed, self.page = workload, wanted or {}, seed, page
+        self.workload, self.wanted, self.seed, self.window = workload, wanted or {}, seed, window
+        self.page = max(1, min(PAGE, PAGE_VALUES // (PER_HIT + len(workload.fields))))
         self.listed = Shared(partial(Listed, workload), KEPT)
         self.sourced = Shared(partial(Sourced, workload), KEPT)
 
@@ -156,7 +160,7 @@ def _read_copy(lab: Lab, copy: ShardCopy, asked: Asked) -> CopyRead:
     """All ids of one copy with their doc values, and the content of those documents that are wanted."""
     workload = asked.workload
     result = CopyRead(copy, inside=Contents(workload))
-    searched = CopySearch(lab, copy, (workload.value, workload.unique))
+    searched = CopySearch(lab, copy, (workload.value, workload.unique), asked.window)
     body = {"_source": False, "docvalue_fields": list(workload.fields), "seq_no_primary_term": True}
     collected = Collected()
     try:
@@ -225,8 +229,7 @@ def read_back(
     live.sort(key=lambda copy: copy.shard)  # copies of one shard at once: their answers are decoded once
     says(f"reading {len(acknowledged)} acknowledged documents back from {len(live)} copies")
     wanted = chosen(_ours(acknowledged, fates), shards, routing_shards, seed)
-    size = max(1, min(PAGE, window, PAGE_VALUES // (PER_HIT + len(workload.fields))))
-    asked = Asked(workload, wanted, seed, size)
+    asked = Asked(workload, wanted, seed, window)
     reads = _read(lab, live, asked)
     missing = set(range(shards)) - {copy.shard for copy in live}
     destroyed: set[int] = set()

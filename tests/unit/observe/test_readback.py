@@ -207,7 +207,7 @@ def page(*ids: str, wrong: str | None = None, total: int | None = None) -> tuple
 
 def test_a_copy_is_read_page_by_page() -> None:
     lab = Answers(page("w-1", "w-2", total=4), page("w-3", "w-4", wrong="w-4"), page())
-    read = readback._read_copy(lab, ShardCopy("chaos", 0, True, "STARTED", "a-data"), Asked(WORKLOAD, page=2))  # type: ignore[arg-type]
+    read = readback._read_copy(lab, ShardCopy("chaos", 0, True, "STARTED", "a-data"), Asked(WORKLOAD, window=2))  # type: ignore[arg-type]
     assert (read.ids, set(read.inside.wrong), read.error) == ({"w-1", "w-2", "w-3", "w-4"}, {"w-4"}, None)
     assert (read.total, read.surplus, read.twice) == (4, 0, set())
     assert [body["track_total_hits"] for body in lab.asked] == [True, False, False]

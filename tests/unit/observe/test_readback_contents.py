@@ -351,7 +351,7 @@ def test_copies_share_what_was_made_of_an_answer_only_where_they_give_the_same(m
             super().__init__(workload, answer)
 
     monkeypatch.setattr(readback, "Listed", Noted)
-    asked = Asked(WORKLOAD, chosen(Ids.of(IDS), 1, 1024, 1), 1, page=7)
+    asked = Asked(WORKLOAD, chosen(Ids.of(IDS), 1, 1024, 1), 1, window=7)
     reads = [readback._read_copy(copy, copy.copy, asked) for copy in (whole, lacks, differs_, wrong, whole)]  # type: ignore[arg-type]
     assert all(found.error is None and found.inside.error is None for found in reads)
     assert [found.ids for found in reads] == [set(IDS), set(IDS) - {"w-9"}, *[set(IDS)] * 3]
