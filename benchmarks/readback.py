@@ -6,12 +6,12 @@ Two measurements, each with figures of its own:
   in the shape of OpenSearch's answers (some 155 bytes a document). Its answers are made before the clock starts. So
   what is measured is ours: reading, decoding, judging and comparing ids and doc values, the routing of all ids, and the
   peak of the reader's memory. The two share the processors. Copies that hold the same give the same answers, which are
-  decoded once; with ``--apart`` no two answers are the same. Goal: 10,000,000 documents on three copies in 3 minutes
-  and 600 MB on two cores. Up to a million documents their whole sources are read and compared too, and said apart.
+  decoded once; then all is done again with answers of which no two are the same. Goal: 10,000,000 documents on three
+  copies in 3 minutes and 600 MB on two cores. Up to a million documents whole sources are read and compared too.
 * **A lab** (``--lab``) of real nodes: ids and doc values alone, and whole documents (source, words, ids, numbers, a
   sample of phrases). Prints the best of some rounds for each. Needs root.
 
-    python benchmarks/readback.py [--documents 10000000] [--apart]
+    python benchmarks/readback.py [--documents 10000000]
     python benchmarks/readback.py --lab [--topology FILE] [--documents 10000] [--shards 3] [--rounds 3]
 """
 
@@ -149,7 +149,7 @@ class StubLab:
 
 
 @contextmanager
-def stub(documents: int, *, whole: bool, apart: bool = False) -> Iterator[tuple[StubLab, float]]:
+def stub(documents: int, *, whole: bool) -> Iterator[tuple[StubLab, float]]:
     """The lab, and how many bytes a document has in an answer."""
     context = multiprocessing.get_context("spawn")
     mine, theirs = context.Pipe()
@@ -158,25 +158,26 @@ def stub(documents: int, *, whole: bool, apart: bool = False) -> Iterator[tuple[
     theirs.close()
     try:
         port, size = mine.recv()
-        yield StubLab(port, apart), size
+        yield StubLab(port), size
     finally:
         process.terminate()
         process.join(10)
 
 
-def of_stub(documents: int, apart: bool) -> None:
+def of_stub(documents: int) -> None:
     copies = [ShardCopy(INDEX, 0, n == 0, "STARTED", f"{'abc'[n]}-data") for n in range(COPIES)]
-    with stub(documents, whole=documents <= SOURCES, apart=apart) as (lab, size):
+    with stub(documents, whole=documents <= SOURCES) as (lab, size):
         load = os.getloadavg()[0]
         print(f"{os.cpu_count()} processors, load average {load:.1f}; {documents:,} documents on {COPIES} copies,")
         print(f"{size:.0f} bytes each in an answer; before it begins the reader has {resident():.0f} MB")
         acknowledged = Ids({"w": np.arange(documents)})
-        asked = Asked(WORKLOAD)
-        report("ids and doc values", documents, *judged(lab, copies, asked, acknowledged))
+        for lab.apart in (False, True):
+            how = "no two answers the same" if lab.apart else "the same answers"
+            report(f"ids and doc values, {how}", documents, *judged(lab, copies, Asked(WORKLOAD), acknowledged))
         if documents <= SOURCES:
-            everything = {0: Wanted(acknowledged)}
-            asked = Asked(WORKLOAD, everything)
-            report("and whole sources", documents, *judged(lab, copies, asked, acknowledged))
+            lab.apart = False
+            asked = Asked(WORKLOAD, {0: Wanted(acknowledged)})
+            report("the same and whole sources", documents, *judged(lab, copies, asked, acknowledged))
 
 
 def judged(lab: Any, copies: list[ShardCopy], asked: Asked, acknowledged: Ids) -> tuple[float, float, float]:
@@ -268,7 +269,6 @@ def of_lab(topology_file: str, documents: int, shards: int, rounds: int) -> None
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lab", action="store_true", help="a lab of real nodes instead of the stub")
-    parser.add_argument("--apart", action="store_true", help="no two answers of the stub are the same")
     parser.add_argument("--topology", default=str(TINY))
     parser.add_argument("--documents", type=int)
     parser.add_argument("--shards", type=int, default=3)
@@ -277,7 +277,7 @@ def main() -> None:
     if options.lab:
         of_lab(options.topology, options.documents or 10_000, options.shards, options.rounds)
     else:
-        of_stub(options.documents or 10_000_000, options.apart)
+        of_stub(options.documents or 10_000_000)
 
 
 if __name__ == "__main__":
