@@ -372,7 +372,7 @@ def _ids(copy: CopySearch, here: list[str], inside: Contents) -> None:
 def _points(copy: CopySearch, ids: Ids, here: Ids, name: str, inside: Contents) -> None:
     """Every document is found by its number, and none by a number that it has not.
 
-    Asked for are the numbers of the documents ``here``; whoever has one of them must be found, of all ``ids``.
+    Asked for are the numbers of the documents ``here``. All of ``ids`` that have one of them must be found.
     """
     each = [values for _, _, values in inside.expected(here, name)]
     if not all(values.dtype == np.int64 for values in each):

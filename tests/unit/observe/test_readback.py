@@ -445,7 +445,7 @@ def test_a_copy_that_cannot_be_read_is_asked_again_before_it_is_unread(monkeypat
 # ---- what the load has tried to write -----------------------------------------------------------------------
 
 
-def test_only_what_never_reached_a_node_is_refused_for_sure() -> None:
+def test_only_what_never_reached_a_node_is_refused_for_sure(monkeypatch: pytest.MonkeyPatch) -> None:
     outcomes = {
         "ok": ("acknowledged", 1),
         "partial": ("acknowledged", 1),
@@ -469,6 +469,9 @@ def test_only_what_never_reached_a_node_is_refused_for_sure() -> None:
     ]
     history.__dict__.update(arrivals=frame, probes=probes)
     found = Written.of(history, documents=2, keys=1)
+    monkeypatch.setattr("chaos.history.reader.BATCH", 3)
+    assert Written.of(history, documents=2, keys=1) == found  # whether they come at once or some at a time
+    assert Written.of(history, documents=0, writer=None).acknowledged == {"v-0"}
     for k, (outcome, (where, _)) in enumerate(outcomes.items()):
         inside = [name for name in ("acknowledged", "refused", "open") if f"w-{k}" in getattr(found, name)]
         assert inside == ([where] if where else []), outcome
