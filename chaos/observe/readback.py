@@ -34,7 +34,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, product
+from itertools import chain, groupby, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,7 +59,8 @@ PAGE_VALUES = 160_000
 PER_HIT = 5
 """Values that come with each document beside its fields."""
 AT_ONCE = 3
-"""Copies that are read at once: while one is waited for another is compared."""
+"""Copies that are read at once, at least: while one is waited for another is judged. Those of a shard go together, so
+that their answers are decoded once."""
 KEPT = 16
 """Pages that are kept as they were judged, for copies that are behind."""
 NAMED = 1000
@@ -226,7 +227,6 @@ def read_back(
     except (ChaosError, *UNREADABLE) as error:
         return {**empty, "reason": f"{type(error).__name__}: {error}"}
     live = [c for c in seen.copies if c.index == index and c.state in ("STARTED", "RELOCATING") and c.node]
-    live.sort(key=lambda copy: copy.shard)  # copies of one shard at once: their answers are decoded once
     says(f"reading {len(acknowledged)} acknowledged documents back from {len(live)} copies")
     wanted = chosen(_ours(acknowledged, fates), shards, routing_shards, seed)
     asked = Asked(workload, wanted, seed, window)
@@ -255,8 +255,25 @@ def read_back(
 
 
 def _read(lab: Lab, copies: list[ShardCopy], asked: Asked) -> list[CopyRead]:
-    with _kept_out_of_collections(), ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(lambda copy: _read_copy(lab, copy, asked), copies))
+    """All copies of a shard at once, and of several shards where they have few."""
+    reads: list[CopyRead] = []
+    with _kept_out_of_collections():
+        for group in _groups(copies):
+            with ThreadPoolExecutor(len(group)) as pool:
+                reads += pool.map(lambda copy: _read_copy(lab, copy, asked), group)
+    return reads
+
+
+def _groups(copies: list[ShardCopy]) -> Iterator[list[ShardCopy]]:
+    """Copies that are read together: whole shards, until there are :data:`AT_ONCE`."""
+    group: list[ShardCopy] = []
+    for _, shard in groupby(sorted(copies, key=lambda copy: copy.shard), key=lambda copy: copy.shard):
+        group += shard
+        if len(group) >= AT_ONCE:
+            yield group
+            group = []
+    if group:
+        yield group
 
 
 @contextmanager

@@ -219,6 +219,22 @@ def test_a_copy_is_read_page_by_page() -> None:
 
 
 @pytest.mark.parametrize(
+    ("copies", "groups"),
+    [
+        ([], []),
+        ([0], [[0]]),
+        ([2, 0, 1, 0, 1, 2, 0, 1, 2], [[0, 0, 0], [1, 1, 1], [2, 2, 2]]),
+        ([0, 0, 1, 1, 2, 2], [[0, 0, 1, 1], [2, 2]]),
+        ([0, 1, 2, 3], [[0, 1, 2], [3]]),
+    ],
+)
+def test_copies_of_one_shard_are_read_together(copies: list[int], groups: list[list[int]]) -> None:
+    """They give the same answers, which are then decoded once."""
+    each = [ShardCopy("chaos", shard, False, "STARTED", f"n{n}") for n, shard in enumerate(copies)]
+    assert [[copy.shard for copy in group] for group in readback._groups(each)] == groups
+
+
+@pytest.mark.parametrize(
     "answer",
     [
         (503, "no"),
