@@ -11,8 +11,11 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+import numpy as np
+import numpy.typing as npt
 from opensearchpy import OpenSearch
 from opensearchpy.exceptions import OpenSearchException
 from opensearchpy.helpers import bulk
@@ -47,6 +50,18 @@ class Request(NamedTuple):
     body: str | None
     least_hits: int = 0
     asks: Asked | None = None
+
+
+def as_column(values: list[Any]) -> npt.NDArray[Any]:
+    """An array that keeps the types of these: of integers or floats where all are of one kind and fit, else objects."""
+    types = set(map(type, values))
+    for kind, dtype in ((int, np.int64), (float, np.float64)):
+        if types <= {kind}:
+            with suppress(OverflowError):
+                return np.array(values, dtype)
+    column = np.empty(len(values), object)
+    column[:] = values
+    return column
 
 
 class Requests(Protocol):
@@ -91,6 +106,16 @@ class Workload(ABC):
 
         Raises ``ValueError`` for an id that is none of ours.
         """
+
+    def columns(self, kind: str, numbers: npt.NDArray[np.int64], names: Collection[str]) -> dict[str, npt.NDArray[Any]]:
+        """Some of the :attr:`fields` of the documents ``<kind>-<number>``, none of which is a key, each field as one
+        array: of 64 bit integers or floats where all are, else of Python objects.
+
+        By default :meth:`numbers` is asked for each. The final read-back asks for every document of the run: a workload
+        of millions says it in arrays.
+        """
+        rows = [self.numbers(f"{kind}-{number}") for number in numbers.tolist()]
+        return {name: as_column([row[name] for row in rows]) for name in names}
 
     @abstractmethod
     def content(self, doc_id: str, value: int = 0) -> dict[str, Any]:
