@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from chaos.base import text
 from chaos.base.errors import InvalidInput
 from chaos.commands.common import (
     DEFAULT_LAB,
@@ -237,6 +238,12 @@ def _print_plan(experiment: Any, seed: int, room: dict[str, int], offers: Any, *
         out.print(
             f"  load: {operation.name} {_requests(operation)} {operation.rate.text}, good within "
             f"{operation.good_within.text}{whose}, from zones {', '.join(experiment.client_zones)}",
+            markup=False,
+        )
+    for loop in experiment.load.closed:
+        out.print(
+            f"  load: {loop.name} {_requests(loop)}, {text.plural(loop.clients, 'client')} in a closed loop, from "
+            f"zones {', '.join(experiment.client_zones)}",
             markup=False,
         )
     phase = None

@@ -7,7 +7,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 CASES = sorted((ROOT / "experiments" / "upstream").glob("*.yaml"))
 """Bugs of OpenSearch as steps: no experiments."""
-SIDES = sorted((ROOT / "experiments" / "ab").glob("*.yaml"))
+SIDES = sorted(path for path in (ROOT / "experiments").rglob("*.yaml") if "\nvary:" in path.read_text())
 """Experiments with sides: several plans each."""
+INGESTION = [path for path in SIDES if "ingestion" in path.parts]
+"""Those that ask an advice on ingestion (docs/ingestion.md)."""
 EXPERIMENTS = sorted(path for path in (ROOT / "experiments").rglob("*.yaml") if path not in (*CASES, *SIDES))
 TOPOLOGIES = sorted((ROOT / "topologies").glob("*.yaml"))

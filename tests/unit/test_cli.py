@@ -273,6 +273,13 @@ def test_a_plan_needs_no_root_and_no_cluster(cli: Cli, monkeypatch: pytest.Monke
     assert "expect: acknowledged.lost" in out
 
 
+def test_a_plan_names_closed_loops_too(cli: Cli) -> None:
+    code, out, _ = cli("plan", ROOT / "experiments" / "ingestion" / "parallel-clients.yaml")
+    assert code == 0
+    assert "load: read search 5/s, good within 2s, from zones a" in out
+    assert "load: write bulk of 100 documents, 1 client in a closed loop, from zones a" in out
+
+
 def test_a_plan_as_json(cli: Cli) -> None:
     code, out, _ = cli("plan", EXPERIMENT, "--json", "--topology", "3az-standby")
     plan = json.loads(out)

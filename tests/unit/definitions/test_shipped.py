@@ -9,15 +9,18 @@ from typing import Any
 import jsonschema
 import pytest
 from hypothesis import given
-from shipped import EXPERIMENTS, ROOT, TOPOLOGIES
+from shipped import EXPERIMENTS, ROOT, SIDES, TOPOLOGIES
 from unit.definitions.test_experiments import EXAMPLE, SHAPE
 from unit.definitions.test_selectors import link_selectors, node_selectors
 
+from chaos.base.intervals import cut
 from chaos.checks.good import needed
 from chaos.definitions import ACTIONS, LinkSelector, NodeSelector, load_topology
 from chaos.definitions.schema import KINDS, path_of, schema_of, text_of
 from chaos.definitions.source import Source
+from chaos.definitions.varied import Varied
 from chaos.registry import FAULTS, GRAMMAR, METRICS, load_experiment
+from chaos.statistics.sides import level_of
 
 
 def validator(kind: str) -> jsonschema.Draft202012Validator:
@@ -48,6 +51,31 @@ def test_a_shipped_experiment_loads_and_asks_for_no_loss(path: Path) -> None:
     assert experiment.description and experiment.tags
     assert experiment.expect[-1].text == "acknowledged.lost = 0"
     assert GRAMMAR.experiment(json.loads(json.dumps(experiment.to_json()))) == experiment
+
+
+@pytest.mark.parametrize("path", SIDES, ids=lambda path: path.stem)
+def test_a_shipped_experiment_with_sides_loads_and_asks_for_no_loss(path: Path) -> None:
+    experiment = load_experiment(path, sides=True)
+    assert isinstance(experiment, Varied)
+    assert experiment.name == path.stem and experiment.description and "ab" in experiment.tags
+    assert "acknowledged.lost" in experiment.decide
+    for side in experiment.sides:
+        assert side.experiment.expect[-1].text == "acknowledged.lost = 0"
+        assert GRAMMAR.experiment(json.loads(json.dumps(side.experiment.to_json()))) == side.experiment
+
+
+@pytest.mark.parametrize("path", SIDES, ids=lambda path: path.stem)
+def test_the_runs_of_shipped_sides_can_decide(path: Path) -> None:
+    """So many runs of each that an interval reaches the level that so many sides need."""
+    experiment = load_experiment(path, sides=True)
+    assert isinstance(experiment, Varied)
+    assert cut(experiment.times, experiment.times, level_of(len(experiment.sides)))[0]
+
+
+def test_names_of_shipped_experiments_are_different() -> None:
+    """Recorded runs are kept under them."""
+    names = [path.stem for path in (*EXPERIMENTS, *SIDES)]
+    assert len(set(names)) == len(names)
 
 
 def test_the_fixed_targets_are_the_same_everywhere() -> None:
@@ -113,7 +141,7 @@ def test_the_committed_schema_is_current(kind: str) -> None:
     jsonschema.Draft202012Validator.check_schema(schema_of(kind, GRAMMAR))
 
 
-@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", (*EXPERIMENTS, *SIDES), ids=lambda path: path.stem)
 def test_the_schema_accepts_the_shipped_experiments(path: Path) -> None:
     validator("experiment").validate(Source.read(path).data)
 

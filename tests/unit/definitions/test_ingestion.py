@@ -1,0 +1,145 @@
+"""experiments/ingestion: each side differs from the first in what its description names, and in nothing else."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from shipped import INGESTION, ROOT
+
+from chaos.definitions import varied
+from chaos.definitions.varied import Varied
+from chaos.registry import load_experiment
+
+INDEX, WRITE = "topology.settings.index", "load.closed.write"
+MIB = 2**20
+SMALL_LIMIT = {"indexing_pressure.memory.limit": "256kb"}
+EXPONENTIAL = "{'times': 8, 'wait': 0.25, 'most': 8.0, 'backoff': 'exponential', 'jitter': True}"
+FIXED = "{'times': 8, 'wait': 0.5, 'most': 60.0, 'backoff': 'fixed', 'jitter': False}"
+
+
+def bulks(items: int) -> list[str]:
+    return [f"{WRITE}.operation: index → bulk", f"{WRITE}.items: 1 → {items}"]
+
+
+def heaps(mib: int) -> list[str]:
+    return [f"topology.nodes.a-data-{node}.heap: {256 * MIB} → {mib * MIB}" for node in (1, 2, 3)]
+
+
+REFRESH = {"advice": [f"{INDEX}.refresh_interval: 1s → 30s"]}
+DURABILITY = {"advice": [f"{INDEX}.translog.durability: request → async"]}
+FLUSH = {"quarter_of_heap": [f"{INDEX}.translog.flush_threshold_size: 2mb → 96mb"]}
+DIFFERS: dict[str, tuple[dict[str, list[str]], tuple[str, ...]]] = {
+    "bulk-size": (
+        {"ten": bulks(10), "hundred": bulks(100), "thousand": bulks(1000)},
+        ("one document a request", "10, 100 and 1,000"),
+    ),
+    "parallel-clients": (
+        {name: [f"{WRITE}.clients: 1 → {n}"] for name, n in (("two", 2), ("four", 4), ("eight", 8))},
+        ("one client", "2, 4 and 8"),
+    ),
+    "refresh": (REFRESH, ("every 30 s", "default is 1 s")),
+    "flush-threshold": (FLUSH, ("2 MB", "96 MB", "translog")),
+    "prefer-primary": (
+        {
+            "advice": [
+                "topology.settings.cluster.cluster.routing.allocation.balance.prefer_primary: not set → True",
+            ]
+        },
+        ("cluster.routing.allocation.balance.prefer_primary", "default is off"),
+    ),
+    "durability": (DURABILITY, ("durability async", "default is request")),
+    "index-sort": (
+        {"sorted": [f"{INDEX}.sort.field: not set → seq", f"{INDEX}.sort.order: not set → desc"]},
+        ("sort an index by a field", "newest first"),
+    ),
+    "best-compression": (
+        {"advice": [f"{INDEX}.codec: default → best_compression"]},
+        ("best_compression", "against the default (LZ4)"),
+    ),
+    "retries": (
+        {"fixed": [f"{WRITE}.retry: not set → {FIXED}"], "exponential": [f"{WRITE}.retry: not set → {EXPONENTIAL}"]},
+        ("exponential back-off", "a fixed time", "indexing_pressure.memory.limit"),
+    ),
+    "heap": ({"middle": heaps(384), "large": heaps(768)}, ("256, 384 and 768 MiB",)),
+    "shards": (
+        {"three": [f"{INDEX}.number_of_shards: 1 → 3"], "twelve": [f"{INDEX}.number_of_shards: 1 → 12"]},
+        ("3 shards", "default of 1", "against 12"),
+    ),
+    "durability-power-loss": (DURABILITY, ("durability async", "request, the default", "lose power")),
+    "retries-node-kill": (
+        {"exponential": [f"{WRITE}.retry: not set → {EXPONENTIAL}"]},
+        ("back-off", "killed", "indexing_pressure.memory.limit"),
+    ),
+    "flush-threshold-node-kill": (FLUSH, ("2 MB", "96 MB", "killed")),
+    "refresh-node-kill": (REFRESH, ("refresh interval", "30 s", "killed")),
+}
+"""Name → in what each side differs from the first, of the experiments as they come out merged; and words that the
+description has of it."""
+
+
+def load(path: Path) -> Varied:
+    found = load_experiment(path, sides=True)
+    assert isinstance(found, Varied)
+    return found
+
+
+@pytest.mark.parametrize("path", INGESTION, ids=lambda path: path.stem)
+def test_a_side_differs_in_what_its_description_names_and_in_nothing_else(path: Path) -> None:
+    experiment = load(path)
+    differs, words = DIFFERS[path.stem]
+    first = experiment.sides[0]
+    assert {side.name: varied.difference(first, side) for side in experiment.rivals} == differs
+    assert [word for word in words if word not in experiment.description] == []
+    assert "Expected: " in experiment.description and "Decided by " in experiment.description
+
+
+def test_every_file_is_asked_about() -> None:
+    assert {path.stem for path in INGESTION} == set(DIFFERS)
+
+
+@pytest.mark.parametrize("path", INGESTION, ids=lambda path: path.stem)
+def test_a_claim_that_a_description_names_is_one(path: Path) -> None:
+    """Or it says that the advice has no source of ours."""
+    description = load(path).description
+    named = set(re.findall(r"\b[a-z]{2}-\d+\b", description))
+    known = set(re.findall(r"\{id: ([a-z]+-\d+),", (ROOT / "docs" / "claims.yaml").read_text()))
+    assert named <= known
+    assert named or "ingestion table" in description
+
+
+@pytest.mark.parametrize("path", INGESTION, ids=lambda path: path.stem)
+def test_an_open_loop_looks_on_while_the_writer_writes(path: Path) -> None:
+    """Without a fault the writer is a closed loop, which gives throughput and costs, and no latency that decides."""
+    experiment = load(path)
+    for side in experiment.sides:
+        load_ = side.experiment.load
+        assert next(each.name for each in load_.operations) == "read"
+        if path.parent.name == "ingestion":
+            assert [each.name for each in load_.closed] == ["write"]
+            assert [float(phase.duration or 0) for phase in experiment.phases] == [60.0]
+    assert experiment.times == 5 and experiment.decide[-1] == "acknowledged.lost"
+    closed = bool(experiment.load.closed)
+    assert not [metric for metric in experiment.decide if metric.startswith("write.") and closed]
+    assert ("visible.p99" in experiment.decide) <= (experiment.load.visibility is not None)
+
+
+@pytest.mark.parametrize("name", ["retries", "retries-node-kill"])
+def test_clients_meet_the_small_limit_on_every_side(name: str) -> None:
+    (path,) = [path for path in INGESTION if path.stem == name]
+    assert all(side.experiment.topology.settings.node == SMALL_LIMIT for side in load(path).sides)
+
+
+def test_a_fault_that_a_setting_meets_is_injected_on_every_side() -> None:
+    kinds = {
+        path.stem: [step.kind for phase in load(path).phases for step in phase.inject]
+        for path in INGESTION
+        if path.parent.name == "faults"
+    }
+    assert kinds == {
+        "durability-power-loss": ["disk.power_loss"],
+        "retries-node-kill": ["node.kill"],
+        "flush-threshold-node-kill": ["node.kill"],
+        "refresh-node-kill": ["node.kill"],
+    }
