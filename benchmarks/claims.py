@@ -3,7 +3,9 @@
     python benchmarks/claims.py          # writes docs/claims.md
 
 ``docs/claims.yaml`` has the claims and the answers; the figures of an answer come from the runs that it names, as
-``reports/results`` has them. An answer that names no recorded run, or a run that says otherwise, is an error.
+``reports/results`` has them. An answer that names no recorded run, or a run that says otherwise, is an error. So is one
+by an experiment with sides that does not say which of its metrics it rests on, or rests on one that is open. Claims
+that have no answer yet may be *asked*: experiments with sides are named that will answer them, and by which metrics.
 """
 
 from __future__ import annotations
@@ -26,9 +28,9 @@ NOT_SHOWN = "cannot be shown here"
 NOT_YET = "not yet"
 NO_CLAIM = ("setup", "practice")
 """Kinds of entries that say how a figure was got."""
-DECIDED = {"each": {"pass", "weakness"}, "full": {"green"}}
-"""Series of runs that an answer may name, and the outcomes that decide anything."""
-FIELDS = {"answer", "because", "by"}
+DECIDED = {"each": {"pass", "weakness"}, "full": {"green"}, "sides": {"pass", "fail", "inconclusive"}}
+"""Series of runs that an answer may name, and the outcomes that decide anything. Of sides each metric decides."""
+FIELDS = {"answer", "because", "by", "rests"}
 
 
 class ClaimError(Exception):
@@ -62,16 +64,48 @@ def read(file: Path = CLAIMS) -> dict[str, Any]:
             raise ClaimError(f"{id}: an answer is {', '.join((*SHOWN, NOT_SHOWN))}, and says because of what")
         if bool(answer.get("by")) is not (answer["answer"] in SHOWN):
             raise ClaimError(f"{id}: {answer['answer']} is said by runs, and only that")
+    for id, asked in read["asked"].items():
+        if id not in known or known[id]["kind"] in NO_CLAIM:
+            raise ClaimError(f"{id}: there is no such claim to ask")
+        if id in read["answers"]:
+            raise ClaimError(f"{id} is answered: expected it under asked no more")
+        if set(asked) != {"by", "rests"} or not asked["by"] or not asked["rests"]:
+            raise ClaimError(f"{id}: what is asked says by which experiments, and on which of their metrics it rests")
+        for what in asked["by"]:
+            if series_of(what) != "sides":
+                raise ClaimError(f"{what} has no sides")
+            refuse_undecided(id, asked["rests"], set(results.written(what)["vary"].get("decide") or ()))
     return dict(read)
 
 
-def evidence(what: str) -> Evidence:
-    """What was recorded of an experiment or a file of tests. Raises ClaimError where nothing was, or nothing that ended
-    with a verdict."""
-    series = "full" if what.startswith("tests/") else "each"
-    runs = {run["what"]: run for run in results.rows(series)}
+def series_of(what: str) -> str:
+    """The series of recorded runs that an experiment or a file of tests is in. Raises ClaimError: there is no such."""
     if not (ROOT / what).is_file():
         raise ClaimError(f"{what}: there is no such file")
+    return "full" if what.startswith("tests/") else "sides" if "vary" in results.written(what) else "each"
+
+
+def refuse_undecided(id: str, rests: Any, decided: set[str]) -> None:
+    """Raises ClaimError where a claim rests on a metric that is not among those that are decided."""
+    if missing := [metric for metric in rests or ("no metric",) if metric not in decided]:
+        raise ClaimError(f"{id} rests on {', '.join(missing)}: expected one of {', '.join(sorted(decided)) or 'none'}")
+
+
+def decided(run: dict[str, Any]) -> set[str]:
+    """The metrics, with and without their phase, of which a recorded comparison knows enough for every side."""
+    words: dict[str, set[str]] = {}
+    for row in run.get("metrics", ()):
+        if row["decides"]:
+            for name in (row["metric"], row["metric"].partition("@")[0]):
+                words.setdefault(name, set()).add(row["word"])
+    return {name for name, said in words.items() if "open" not in said}
+
+
+def evidence(what: str, rests: tuple[str, ...] = ()) -> Evidence:
+    """What was recorded of an experiment or a file of tests. ``rests``: metrics of an experiment with sides that an
+    answer rests on. Raises ClaimError where nothing was, or nothing that ended with a verdict."""
+    series = series_of(what)
+    runs = {run["what"]: run for run in results.rows(series)}
     run = runs.get(what)
     if run is None or "ended" not in run:
         raise ClaimError(
@@ -79,6 +113,8 @@ def evidence(what: str) -> Evidence:
         )
     if run["outcome"] not in DECIDED[series]:
         raise ClaimError(f"{what}: its newest recorded run ended with {run['outcome']}")
+    if series == "sides":
+        refuse_undecided(f"an answer by {what}", rests, decided(run))
     return Evidence(
         what,
         results.SERIES[series].replace("EXPERIMENT", what).replace("FILE", what),
@@ -117,8 +153,8 @@ def page(read: dict[str, Any]) -> str:
         for claim in entries:
             answer = answers.get(claim["id"])
             for what in (answer or {}).get("by", ()):
-                used.setdefault(what, evidence(what))
-            made.append(row(claim, answer))
+                used[what] = evidence(what, tuple((answer or {}).get("rests", ())))
+            made.append(row(claim, answer, read["asked"].get(claim["id"])))
         made.append("")
     made += [
         "## The runs",
@@ -136,7 +172,7 @@ def page(read: dict[str, Any]) -> str:
     return "\n".join(made).rstrip() + "\n"
 
 
-def row(claim: dict[str, Any], answer: dict[str, Any] | None) -> str:
+def row(claim: dict[str, Any], answer: dict[str, Any] | None, asked: dict[str, Any] | None = None) -> str:
     """A claim's line of the table."""
     says = claim["claim"]
     if "table" in claim:
@@ -148,6 +184,8 @@ def row(claim: dict[str, Any], answer: dict[str, Any] | None) -> str:
         answered, why, by = "no claim", f"{claim['kind']}: how a figure was got", ""
     elif answer is None:
         answered, why, by = NOT_YET, "", ""
+        if asked is not None:
+            why = f"asked by {', '.join(f'`{Path(what).stem}`' for what in asked['by'])} ([ingestion](ingestion.md))"
     else:
         answered, why = answer["answer"], answer["because"]
         by = ", ".join(f"`{Path(what).stem}`" for what in answer.get("by", ()))

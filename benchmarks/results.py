@@ -6,6 +6,7 @@
     python benchmarks/results.py record each                 # every shipped experiment without a run; the oldest first
     python benchmarks/results.py record each --again FILE    # one of them once more; its first run stays
     python benchmarks/results.py record full                 # every file that has tests marked full; the oldest first
+    python benchmarks/results.py record sides                # every experiment with sides: all runs of all its sides
     python benchmarks/results.py page                        # writes docs/results.md
 
 A row belongs to one state of what it runs: ``code`` is a hash over the package, the topologies, the lock and those
@@ -14,6 +15,9 @@ and other tests change no run. Each run has a file of its own, ``reports/results
 when it begins and again when it has ended, so that a run that was cut off is seen too; none is taken out. It holds what
 was found, hashes of plan and history, versions and machine. What counts are the first runs of the newest row; the page
 lists all of them.
+
+All runs of an experiment with sides are one row, which holds how far each metric that decides, and each cost, was moved
+by each side. Where such a series was cut off the next call of the same code goes on with the runs that it made.
 """
 
 from __future__ import annotations
@@ -34,7 +38,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from chaos.base import text
+from chaos.base.errors import ChaosError, Exit
 from chaos.checks.reasons import Outcome
 from chaos.checks.record import Record
 from chaos.checks.shown import Shown, by_counts
@@ -42,6 +49,10 @@ from chaos.history.reader import History
 from chaos.registry import load_experiment
 from chaos.report import answers, in_force
 from chaos.report.meanings import meanings
+from chaos.statistics import sides as comparing
+from chaos.statistics.compare import Comparison, Row, summary_of
+from chaos.statistics.sides import Sides, SidesFile, is_sides, moved, word
+from chaos.statistics.store import is_run
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "reports" / "results"
@@ -59,14 +70,17 @@ MOST_SAID = 300
 """Characters of what a failing test said that are kept."""
 ENGINE = ("tests/docker/engine.py", "tests/docker/")
 """What finds a Docker engine, and whose tests need one."""
-ANEW = ("each", "full")
+ANEW = ("each", "full", "sides")
 """Series of many things, each of which is run once."""
+ASKED = ("visible.p99", "read.p99", "documents.acknowledged")
+"""Metrics of sides that are kept beside those that decide and the costs."""
 SERIES = {
     "demo": "make demo",
     "smoke": f"pytest -m 'chaos and smoke' --chaos-retry-inconclusive={RETRY}",
     "no-fault": "opensearch-chaos run experiments/no-fault.yaml",
     "each": "opensearch-chaos run EXPERIMENT",
     "full": "pytest -m full FILE",
+    "sides": "opensearch-chaos run EXPERIMENT",
 }
 TITLES = {
     "demo": "The demo",
@@ -74,7 +88,10 @@ TITLES = {
     "no-fault": "Nothing is done to the cluster",
     "each": "Every experiment",
     "full": "The long tests",
+    "sides": "Experiments with sides",
 }
+COMPARED = {"pass": "no side is worse", "fail": "a side is worse", "inconclusive": "not enough is known"}
+"""What outcomes of a comparison are called."""
 
 
 def git(*arguments: str) -> str:
@@ -184,12 +201,78 @@ def helps_of(folder: Path, found: dict[str, Any]) -> dict[str, list[str]]:
     return {item["title"]: [remedy.title for remedy in answers.advice(record, findings, item)] for item in seen}
 
 
+def written(what: str) -> dict[str, Any]:
+    """An experiment's file as it is written. With ``vary`` it has sides, so it is no run but a series of them; empty of
+    a file that is no YAML."""
+    return dict(yaml.safe_load((ROOT / what).read_text())) if what.endswith(".yaml") else {}
+
+
+def compared(folder: Path) -> dict[str, Any]:
+    """What the folder of an experiment with sides says: each side's runs, and how far each metric was moved by each.
+
+    Without an outcome where runs are missing that were to be made.
+    """
+    file = SidesFile.read(folder)
+    groups = comparing.groups(folder, file)
+    found = comparing.compare_sides(groups, file)
+    plan = json.loads(next((folder / file.sides[0]).glob("*/plan.json")).read_text())
+    made = len(file.runs)
+    return {
+        "outcome": found.outcome.value if made == file.times * len(file.sides) else "cut off",
+        "summary": found.sentence,
+        "level": found.level,
+        "baseline": found.baseline,
+        "times": file.times,
+        "differences": {name: list(each) for name, each in file.differences.items()},
+        "plans": file.hashes,
+        "versions": plan["versions"],
+        "runs": {name: kept(folder / name) for name in file.sides},
+        "counted": {group.label: group.counted for group in found.groups},
+        "cut_off": len(file.cut_off),
+        "run": folder.name,
+        "metrics": [row for each in found.comparisons for row in shifts(found, each)],
+    }
+
+
+def kept(folder: Path) -> list[dict[str, str]]:
+    """The runs of a side, each with the hash of its history."""
+    return [{"run": run.name, "history": fingerprint(run)} for run in sorted(folder.glob("*/")) if is_run(run)]
+
+
+def shifts(found: Sides, comparison: Comparison) -> Iterator[dict[str, Any]]:
+    """How far a side moved each metric that is kept, from the first side's."""
+    for row in sorted(comparison.rows, key=lambda row: (not row.decides, row.metric)):
+        if row.decides or row.metric.startswith("costs.") or row.metric.partition("@")[0] in ASKED:
+            yield {"side": comparison.b.label, **shift_of(row)}
+
+
+def shift_of(row: Row) -> dict[str, Any]:
+    """One metric of one side. ``first``, ``value``: median, least and most; ``moved``: the shift with its interval."""
+    names = ("metric", "unit", "decides", "verdict", "shift", "interval")
+    data = {name: value for name, value in row.to_json().items() if name in names}
+    return data | {"first": summary_of(row.a), "value": summary_of(row.b), "moved": moved(row), "word": word(row)}
+
+
+def unfinished(out: Path, what: str, known: Sequence[dict[str, Any]], state: str) -> Path | None:
+    """The folder of a series of sides that was cut off, was begun by a row of the same code, and can go on."""
+    cut_off = [line for line in known if line["what"] == what and line["code"] == state and "ended" not in line]
+    begun = [str(line["began"]) for line in cut_off]
+    if not begun:
+        return None
+    since = f"{datetime.fromisoformat(min(begun)).astimezone(UTC):%Y%m%dT%H%M%SZ}"
+    for folder in sorted(out.glob(f"*-{Path(what).stem}-sides-*/"), reverse=True):
+        if folder.name >= since and is_sides(folder) and (file := SidesFile.read(folder)).experiment == Path(what).stem:
+            return folder if len(file.runs) < file.times * len(file.sides) else None
+    return None
+
+
 def new_folders(out: Path, before: set[str]) -> list[Path]:
     return sorted(path for path in out.glob("*/") if path.name not in before and (path / "findings.json").exists())
 
 
-def run_once(series: str, what: str) -> dict[str, Any]:
-    """One run and what it says; never raises for what the run does."""
+def run_once(series: str, what: str, resume: Path | None = None) -> dict[str, Any]:
+    """One run and what it says; never raises for what the run does. ``resume``: the folder of sides that it goes on
+    with."""
     out = ROOT / "reports"
     before = {path.name for path in out.glob("*/")}
     python = [sys.executable, "-m"]
@@ -206,11 +289,12 @@ def run_once(series: str, what: str) -> dict[str, Any]:
         command = [*python, "pytest", "-q", "-m", "chaos and smoke", f"--chaos-retry-inconclusive={RETRY}"]
         command += [f"--junitxml={junit}", "-o", "junit_family=xunit2", f"--chaos-out={out}"]
     else:
-        command = [*python, "chaos", "run", what, "--out", str(out)]
+        command = [*python, "chaos", "run", what, "--out", str(out), *(["--resume", str(resume)] if resume else [])]
     began = time.monotonic()
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     seconds = round(time.monotonic() - began)
     folders = new_folders(out, before)
+    sides = [path for path in out.glob("*/") if path == resume or (path.name not in before and is_sides(path))]
     found: dict[str, Any] = {"exit_code": done.returncode, "seconds": seconds}
     if series == "smoke":
         found |= junit_of(junit) | {"runs": [verdict_of(folder) for folder in folders]}
@@ -221,6 +305,11 @@ def run_once(series: str, what: str) -> dict[str, Any]:
             found["outcome"] = "red" if done.returncode else "none"  # nothing but skipped tests shows nothing
         if found["outcome"] != "green":
             found["said"] = (done.stdout + done.stderr)[-400:]
+    elif series == "sides" and sides:
+        try:
+            found |= compared(max(sides))
+        except (ChaosError, StopIteration) as error:  # a side without a run, for example
+            found |= {"outcome": "cut off" if done.returncode == Exit.ABORTED else "none", "said": str(error)[:400]}
     elif folders:
         found |= verdict_of(folders[-1])
     else:
@@ -259,7 +348,9 @@ def wanted(series: str, times: int, known: Sequence[dict[str, Any]], state: Call
         done = {line["what"] for line in ended}
         last = {line["what"]: line["ended"] for line in known if "ended" in line}
         files = (path for path in (ROOT / "experiments").rglob("*.yaml") if path.parent.name != CASES)
-        every = [path for path in files if path.stem not in LONG]
+        every = [
+            path for path in files if path.stem not in LONG and ("vary" in written(str(path))) is (series == "sides")
+        ]
         if series == "full":
             every = long_tests()
         names = sorted(str(path.relative_to(ROOT)) for path in every)
@@ -280,9 +371,11 @@ def record(series: str, times: int, minutes: float, again: Sequence[str] = ()) -
             return
         run = {"series": series, "code": state(what), "commit": commit, "what": what, "machine": machine()}
         run["began"] = datetime.now(UTC).isoformat(timespec="seconds")
+        goes_on = unfinished(ROOT / "reports", what, lines(series), run["code"]) if series == "sides" else None
         keep(run)
-        found = run_once(series, what)
-        keep(run | {"ended": datetime.now(UTC).isoformat(timespec="seconds")} | found)
+        found = run_once(series, what, goes_on)
+        over = {} if found["outcome"] == "cut off" else {"ended": datetime.now(UTC).isoformat(timespec="seconds")}
+        keep(run | over | found)
         print(
             f"{series}: {what}: {found['outcome']} ({found['seconds']} s) {found.get('summary', '')}"[:300], flush=True
         )
@@ -329,6 +422,8 @@ def called(run: dict[str, Any]) -> str:
     Reasons are kept the worst first, and a known weakness that is gone is the least of a weakness: where it comes first
     nothing else made one.
     """
+    if run.get("series") == "sides":
+        return COMPARED.get(str(run["outcome"]), str(run["outcome"]))
     if run["outcome"] not in set(Outcome):
         return str(run["outcome"])
     findings = run.get("findings") or {}
@@ -468,7 +563,7 @@ def section(series: str) -> list[str]:
         )
     head += ["| run | outcome | seconds | busy before | commit | what it says |", "|---|---|---|---|---|---|"]
     for number, run in enumerate(runs, 1):
-        name = Path(run["what"]).stem if series == "each" else str(number)
+        name = Path(run["what"]).stem if series in ANEW else str(number)
         known = known_of(run)
         outcome = called(run) + (f" ({known})" if known else "")
         if is_control(run) and run["outcome"] == "weakness":

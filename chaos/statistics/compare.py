@@ -58,7 +58,7 @@ class Tolerance:
 
 
 DEFAULTS: tuple[tuple[str, Tolerance], ...] = (
-    (r".*\.(good|slices|user_uptime)|.*\.minimum\..*", Tolerance(0.001)),
+    (r".*\.(good|slices|user_uptime)|documents\.acknowledged|.*\.minimum\..*", Tolerance(0.001)),
     (r".*\.outage", Tolerance(1.0, 0.10)),
     (r".*\.regained|cluster\.recovered|ladder\..*|until", Tolerance(2.0, 0.10)),
     (r".*\.p[0-9.]+", Tolerance(0.010, 0.25)),

@@ -57,3 +57,38 @@ def test_a_run_that_decided_nothing_answers_nothing(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(claims.results, "rows", lambda series: [{"what": what, "outcome": outcome, "ended": "t"}])
     with pytest.raises(ClaimError, match=f"ended with {outcome}"):
         claims.evidence(what)
+
+
+@pytest.mark.parametrize(
+    ("id", "change", "says"),
+    [
+        ("in-2", {"by": ["experiments/none.yaml"]}, "no such file"),
+        ("in-2", {"by": ["experiments/no-fault.yaml"]}, "has no sides"),
+        ("in-2", {"by": []}, "by which experiments"),
+        ("in-2", {"rests": []}, "by which experiments"),
+        ("in-2", {"rests": ["visible.p99"]}, r"in-2 rests on visible\.p99: expected one of acknowledged\.lost, costs"),
+        ("in-2", {"answer": "reproduced"}, "by which experiments"),
+        ("in-99", {"by": ["experiments/ingestion/bulk-size.yaml"], "rests": ["costs.goodput"]}, "no such claim"),
+        ("or-4", {"by": ["experiments/ingestion/bulk-size.yaml"], "rests": ["costs.goodput"]}, "no such claim"),
+        ("ha-2", {"by": ["experiments/ingestion/bulk-size.yaml"], "rests": ["costs.goodput"]}, "ha-2 is answered"),
+    ],
+)
+def test_what_is_asked_is_asked_by_sides_that_decide_it(
+    tmp_path: Path, id: str, change: dict[str, object], says: str
+) -> None:
+    read = copy.deepcopy(yaml.safe_load(claims.CLAIMS.read_text()))
+    read["asked"][id] = {**read["asked"].get(id, {}), **change}
+    file = tmp_path / "claims.yaml"
+    file.write_text(yaml.safe_dump(read))
+    with pytest.raises(ClaimError, match=says):
+        claims.read(file)
+
+
+def test_what_is_asked_is_not_answered_and_its_experiments_name_it() -> None:
+    """An answer comes with a recorded row, and not before."""
+    read = claims.read()
+    lines = {line.split(" | ")[0].lstrip("| "): line for line in claims.page(read).splitlines() if line[:2] == "| "}
+    for id, asked in read["asked"].items():
+        assert f"| {claims.NOT_YET} | asked by `{Path(asked['by'][0]).stem}`" in lines[id]
+        for what in asked["by"]:
+            assert id in yaml.safe_load((claims.ROOT / what).read_text())["description"], f"{what} names not {id}"

@@ -194,6 +194,8 @@ def test_tolerances_are_read_and_the_nearest_name_wins(tmp_path: Path) -> None:
     assert tolerance_of("shards.moved@dark", found) == Tolerance(2.0)
     assert tolerance_of("write.good@dark", found) == Tolerance(0.001)  # the default: 0.1 points
     assert tolerance_of("acknowledged.lost", {}) == Tolerance()
+    assert tolerance_of("documents.acknowledged@dark", {}) == Tolerance(0.001)
+    assert parse_tolerances(["documents.acknowledged=1%"]) == {"documents.acknowledged": Tolerance(0.01)}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,127 @@
+"""The tables of docs/ingestion.md: what each experiment of experiments/ingestion asks, and what recorded runs found.
+
+    python benchmarks/ingestion.py          # writes both tables into docs/ingestion.md
+
+The first table is made of the files alone, the second of the rows that ``python benchmarks/results.py record sides``
+has kept: of each experiment the newest. Where there is none, or its series was cut off, it says *not yet measured*.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import results
+
+from chaos.definitions.varied import Varied
+from chaos.definitions.writing import flow
+from chaos.registry import load_experiment
+
+ROOT = results.ROOT
+FOLDER = ROOT / "experiments" / "ingestion"
+PAGE = ROOT / "docs" / "ingestion.md"
+PARTS = ("advices", "figures")
+"""Tables of the page, each between ``<!-- NAME: … -->`` and ``<!-- NAME end -->``."""
+CLAIM = re.compile(r"\b[a-z]{2}-\d+\b")
+NOT_YET = "not yet measured"
+HEADS = {
+    "advices": ("| advice | claims | command | sides | decided by |", "|---|---|---|---|---|"),
+    "figures": (
+        "| experiment | side | metric | first side | this side | shift with its interval | is |",
+        "|---|---|---|---|---|---|---|",
+    ),
+}
+
+
+def files() -> list[Path]:
+    """Experiments without a fault, then those with one."""
+    return [*sorted(FOLDER.glob("*.yaml")), *sorted((FOLDER / "faults").glob("*.yaml"))]
+
+
+def load(file: Path) -> Varied:
+    found = load_experiment(file, sides=True)
+    assert isinstance(found, Varied)  # all of the folder have sides; a test holds that
+    return found
+
+
+def advice(experiment: Varied) -> str:
+    """What is asked, as the description begins: without the claims, and without the word before it."""
+    first = " ".join(experiment.description.split()).partition("Decided by")[0]
+    said = re.split(r" \((?:claims? |advice of |the ingestion )", first)[0].removeprefix("Advice: ")
+    return said if "." in said.split()[0] else said[0].upper() + said[1:]
+
+
+def sides(experiment: Varied) -> str:
+    """The sides, each with what it changes as it is written."""
+    said = []
+    for side in experiment.sides:
+        changed = [f"`{name}: {value}`" for name, value in leaves(side.changes)]
+        said.append(f"{side.name}: {', '.join(changed)}" if changed else f"{side.name}: the file as it is")
+    return "; ".join(said)
+
+
+def leaves(changes: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What an overlay sets, by the innermost keys; how a client retries is one thing."""
+    for name, value in changes.items():
+        if isinstance(value, dict) and name != "retry":
+            yield from leaves(value)
+        else:
+            yield name, flow(value)
+
+
+def advices() -> Iterator[str]:
+    """A line for each experiment."""
+    for file in files():
+        experiment = load(file)
+        what = str(file.relative_to(ROOT))
+        claims = ", ".join(dict.fromkeys(CLAIM.findall(experiment.description))) or "none"
+        cells = (
+            advice(experiment),
+            claims,
+            f"`opensearch-chaos run {what}`",
+            sides(experiment),
+            ", ".join(experiment.decide),
+        )
+        yield f"| {' | '.join(results.cell(each, 600) for each in cells)} |"
+
+
+def figures(rows: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """Lines of each metric of each side, of those that were recorded. ``rows``: experiment → its newest row."""
+    for file in files():
+        row = rows.get(str(file.relative_to(ROOT)))
+        if row is None or "ended" not in row or not row.get("metrics"):
+            yield f"| {file.stem} | {NOT_YET} |  |  |  |  |  |"
+            continue
+        name = file.stem
+        for each in row["metrics"]:
+            metric = f"**{each['metric']}**" if each["decides"] else each["metric"]
+            cells = (name, each["side"], metric, each["first"], each["value"], each["moved"], each["word"])
+            yield f"| {' | '.join(results.cell(cell) for cell in cells)} |"
+            name = ""
+        counted = ", ".join(f"{number} of {side}" for side, number in row["counted"].items())
+        made = f"of {row['times']} a side count: {counted}; commit {row['commit']}, level {100 * row['level']:.3g} %"
+        yield f"|  | runs | {results.cell(made)} |  |  |  |  |"
+
+
+def page(text: str) -> str:
+    """The page with its tables made anew. Raises ValueError where a mark of one is missing."""
+    newest = {str(row["what"]): row for row in results.rows("sides")}
+    lines = {"advices": advices(), "figures": figures(newest)}
+    for part in PARTS:
+        begin = text.index("-->", text.index(f"<!-- {part}:")) + len("-->")
+        end = text.index(f"<!-- {part} end -->")
+        table = "\n".join((*HEADS[part], *lines[part]))
+        text = f"{text[:begin]}\n{table}\n{text[end:]}"
+    return text
+
+
+def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    PAGE.write_text(page(PAGE.read_text()))
+
+
+if __name__ == "__main__":
+    main()

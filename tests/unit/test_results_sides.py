@@ -1,0 +1,205 @@
+"""An experiment with sides is recorded as one row of shifts, goes on where it was cut off, fills docs/ingestion.md."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import claims
+import ingestion
+import pytest
+import results
+import synthetic
+from claims import ClaimError
+from shipped import INGESTION, SIDES
+
+from chaos.campaign import sides as making
+from chaos.definitions.varied import Varied
+from chaos.registry import load_experiment
+from chaos.run import plan
+from chaos.statistics.sides import Made
+
+WHAT = "experiments/late.yaml"
+FILE = """\
+apiVersion: opensearch-chaos/v1
+name: late
+description: >-
+  Advice: answer sooner (claim in-2), if you can. Decided by reads. Expected: better.
+topology: 3az-standby
+load:
+  read:  {rate: 50/s, good: ok within 100ms}
+  write: {rate: 50/s, good: ok within 100ms}
+phases:
+  healthy: {for: 20s}
+expect:
+  - {phase: all, read.good: ">= 99%"}
+vary:
+  sides:
+    default: {}
+    late: {topology: {settings: {index: {refresh_interval: 30s}}}}
+  times: TIMES
+  decide: [read.good, read.p98]
+"""
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(results, "ROOT", tmp_path)
+    monkeypatch.setattr(results, "RESULTS", tmp_path / "kept")
+    (tmp_path / "reports").mkdir()
+    return tmp_path
+
+
+def made(root: Path, times: int, runs: int) -> Path:
+    """The folder of an experiment with sides, of whose ``times`` runs a side ``runs`` in all were made; those of the
+    second side have late answers."""
+    file = root / WHAT
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(FILE.replace("TIMES", str(times)))
+    experiment = load_experiment(file, sides=True)
+    assert isinstance(experiment, Varied)
+    folder, written = making.begin(experiment, root / "reports", 1)
+    for number, name in making.order(experiment.names, times, 1)[:runs]:
+        story = synthetic.STORIES["slow_zone"]()
+        story.seed = 1 + number
+        if name == "late":
+            story.chapters[1].read = synthetic.healthy(late=0.05)
+        run = story.write(folder / name / f"run-{number}")
+        data = json.loads((run / "plan.json").read_text())
+        (run / "plan.json").write_text(json.dumps(data | {"hash": plan.digest(experiment.side(name).experiment)}))
+        written.runs.append(Made(name, number, run.name))
+        written.write(folder)
+    return folder
+
+
+def row(folder: Path, **more: Any) -> dict[str, Any]:
+    found = results.compared(folder)
+    begun = {"series": "sides", "what": WHAT, "code": "1", "commit": "abc", "began": "2026-11-01T00:00:00+00:00"}
+    machine = {"busy": 0.1, "processors": 2, "memory_gib": 24}
+    return {**begun, "machine": machine, "ended": "t", "exit_code": 1, "seconds": 9, **found, **more}
+
+
+def test_a_row_has_how_far_each_metric_was_moved(root: Path) -> None:
+    found = results.compared(made(root, 4, 8))
+    assert (found["outcome"], found["baseline"], found["times"]) == ("fail", "default", 4)
+    assert found["counted"] == {"default": 4, "late": 4} and {len(each) for each in found["runs"].values()} == {4}
+    assert found["differences"] == {"late": ["topology.settings.index.refresh_interval: not set → 30s"]}
+    kept = {each["metric"]: each for each in found["metrics"]}
+    worse = kept["read.good@slow"]
+    assert (worse["side"], worse["word"], worse["decides"], worse["unit"]) == ("late", "worse", True, "share")
+    assert worse["interval"]["high"] < -0.01 and worse["moved"].startswith("-") and "points [" in worse["moved"]
+    assert kept["read.p98"]["word"] == "open", "no run measured it"
+    assert "read.p50@slow" not in kept, "it decides nothing, and is no cost"
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_runs_that_are_missing_leave_it_without_an_outcome(root: Path) -> None:
+    assert results.compared(made(root, 4, 7))["outcome"] == "cut off"
+
+
+def test_it_is_recorded_and_goes_on_where_it_was_cut_off(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+
+    def chaos(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        asked.append(command)
+        if "--resume" not in command:
+            made(root, 4, 3)
+        else:
+            folder = Path(command[command.index("--resume") + 1])
+            shutil.rmtree(folder)
+            made(root, 4, 8).rename(folder)
+        return subprocess.CompletedProcess(command, 4 if "--resume" not in command else 3, "", "")
+
+    monkeypatch.setattr(results, "refuse_uncommitted", lambda series: None)
+    monkeypatch.setattr(results, "git", lambda *arguments: "abc\n")
+    monkeypatch.setattr(results, "code", lambda series, what: "1")
+    monkeypatch.setattr(subprocess, "run", chaos)
+    results.record("sides", 1, 60, (WHAT,))
+    (first,) = results.lines("sides")
+    assert (first["outcome"], "ended" in first, first["exit_code"]) == ("cut off", False, 4)
+    assert list(results.wanted("sides", 1, results.lines("sides"), lambda what: "1")) == [WHAT]
+    results.keep(first | {"began": "2026-11-01T00:00:00+00:00"})  # a row is kept by the second that it began in
+    results.file_of(first).unlink()
+    results.record("sides", 1, 60, (WHAT,))
+    assert "--resume" in asked[1] and Path(asked[1][-1]).name == first["run"]
+    assert [line["outcome"] for line in results.rows("sides")] == ["fail"]
+    assert list(results.wanted("sides", 1, results.lines("sides"), lambda what: "1")) == []
+    assert list(results.wanted("sides", 1, results.lines("sides"), lambda what: "2")) == [WHAT]
+
+
+def test_no_other_series_and_no_older_one_is_gone_on_with(root: Path) -> None:
+    folder = made(root, 2, 1)
+    begun = {"what": WHAT, "code": "1", "began": "2026-11-01T00:00:00+00:00"}
+    reports = root / "reports"
+    assert results.unfinished(reports, WHAT, [begun], "1") == folder
+    assert results.unfinished(reports, WHAT, [begun], "2") is None, "other code"
+    assert results.unfinished(reports, WHAT, [begun | {"ended": "t"}], "1") is None
+    assert results.unfinished(reports, WHAT, [begun | {"began": "2099-01-01T00:00:00+00:00"}], "1") is None, "older"
+    assert results.unfinished(reports, "experiments/other.yaml", [begun], "1") is None
+    (folder / "sides.json").write_text((made(root, 2, 4) / "sides.json").read_text())
+    assert results.unfinished(reports, WHAT, [begun], "1") is None, "all runs are there"
+
+
+def test_what_has_sides_is_in_its_own_series_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "ROOT", ingestion.ROOT)
+    each = set(results.wanted("each", 0, [], lambda what: "1"))
+    sides = set(results.wanted("sides", 0, [], lambda what: "1"))
+    assert sides == {str(path.relative_to(ingestion.ROOT)) for path in SIDES}
+    assert not each & sides and "experiments/no-fault.yaml" in each
+
+
+def test_the_page_of_results_names_what_a_comparison_came_to(root: Path) -> None:
+    results.keep(row(made(root, 4, 8)))
+    (line,) = [line for line in results.section("sides") if line.startswith("| late |")]
+    assert "| a side is worse | 9 |" in line
+
+
+# -- answers to claims -------------------------------------------------------------------------------
+
+
+def test_an_answer_by_sides_rests_on_metrics_that_are_known(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "ROOT", root)
+    folder = made(root, 4, 8)
+    with pytest.raises(ClaimError, match="no run of it is recorded"):
+        claims.evidence(WHAT, ("read.good",))
+    results.keep(row(folder))
+    found = claims.evidence(WHAT, ("read.good@slow",))
+    assert found.command == f"opensearch-chaos run {WHAT}" and found.outcome == "a side is worse"
+    for rests, says in ((("read.p98",), "rests on read.p98"), ((), "rests on no metric")):
+        with pytest.raises(ClaimError, match=says):
+            claims.evidence(WHAT, rests)
+    results.keep(row(folder, outcome="cut off"))
+    with pytest.raises(ClaimError, match="ended with cut off"):
+        claims.evidence(WHAT, ("read.good@slow",))
+
+
+# -- docs/ingestion.md -------------------------------------------------------------------------------
+
+
+def test_the_committed_tables_are_made_of_the_files_and_the_recorded_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "ROOT", ingestion.ROOT)
+    monkeypatch.setattr(results, "RESULTS", ingestion.ROOT / "reports" / "results")
+    text = ingestion.PAGE.read_text()
+    assert text == ingestion.page(text), "run: python benchmarks/ingestion.py"
+
+
+def test_every_experiment_is_in_both_tables_and_those_without_a_row_say_so(root: Path) -> None:
+    names = [path.stem for path in ingestion.files()]
+    assert sorted(names) == sorted(path.stem for path in INGESTION)
+    asked = list(ingestion.advices())
+    assert [
+        f"`opensearch-chaos run {path.relative_to(ingestion.ROOT)}`" in line
+        for path, line in zip(ingestion.files(), asked, strict=True)
+    ] == [True] * len(names)
+    assert list(ingestion.figures({})) == [f"| {name} | not yet measured |  |  |  |  |  |" for name in names]
+    what = str(ingestion.files()[0].relative_to(ingestion.ROOT))
+    found = row(made(root, 4, 8))
+    lines = list(ingestion.figures({what: found}))
+    assert lines[0].startswith(f"| {names[0]} | late | **read.good@")
+    assert any("**read.good@slow** | 100 % |" in line and line.endswith("| worse |") for line in lines)
+    assert "|  | runs | of 4 a side count: 4 of default, 4 of late; commit abc, level 95 % |  |  |  |  |" in lines
+    cut_off = {key: value for key, value in found.items() if key != "ended"}
+    assert next(iter(ingestion.figures({what: cut_off}))) == f"| {names[0]} | not yet measured |  |  |  |  |  |"
