@@ -29,6 +29,7 @@ def heaps(mib: int) -> list[str]:
 
 REFRESH = {"advice": [f"{INDEX}.refresh_interval: 1s → 30s"]}
 DURABILITY = {"advice": [f"{INDEX}.translog.durability: request → async"]}
+IDS = {"advice": [f"{WRITE}.automatic: True → False"]}
 FLUSH = {"quarter_of_heap": [f"{INDEX}.translog.flush_threshold_size: 2mb → 96mb"]}
 DIFFERS: dict[str, tuple[dict[str, list[str]], tuple[str, ...]]] = {
     "bulk-size": (
@@ -62,6 +63,7 @@ DIFFERS: dict[str, tuple[dict[str, list[str]], tuple[str, ...]]] = {
         {"fixed": [f"{WRITE}.retry: not set → {FIXED}"], "exponential": [f"{WRITE}.retry: not set → {EXPONENTIAL}"]},
         ("exponential back-off", "a fixed time", "indexing_pressure.memory.limit"),
     ),
+    "ids": (IDS, ("leaves ids to OpenSearch (automatic)", "names each document (explicit)")),
     "heap": ({"middle": heaps(384), "large": heaps(768)}, ("256, 384 and 768 MiB",)),
     "shards": (
         {"three": [f"{INDEX}.number_of_shards: 1 → 3"], "twelve": [f"{INDEX}.number_of_shards: 1 → 12"]},
@@ -72,6 +74,7 @@ DIFFERS: dict[str, tuple[dict[str, list[str]], tuple[str, ...]]] = {
         {"exponential": [f"{WRITE}.retry: not set → {EXPONENTIAL}"]},
         ("back-off", "killed", "indexing_pressure.memory.limit"),
     ),
+    "ids-node-kill": (IDS, ("ids that OpenSearch gives (automatic)", "explicit ones", "killed")),
     "flush-threshold-node-kill": (FLUSH, ("2 MB", "96 MB", "killed")),
     "refresh-node-kill": (REFRESH, ("refresh interval", "30 s", "killed")),
 }
@@ -140,6 +143,7 @@ def test_a_fault_that_a_setting_meets_is_injected_on_every_side() -> None:
     assert kinds == {
         "durability-power-loss": ["disk.power_loss"],
         "retries-node-kill": ["node.kill"],
+        "ids-node-kill": ["node.kill"],
         "flush-threshold-node-kill": ["node.kill"],
         "refresh-node-kill": ["node.kill"],
     }
