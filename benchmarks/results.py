@@ -423,7 +423,8 @@ def called(run: dict[str, Any]) -> str:
     nothing else made one.
     """
     if run.get("series") == "sides":
-        return COMPARED.get(str(run["outcome"]), str(run["outcome"]))
+        said = COMPARED.get(str(run["outcome"]), str(run["outcome"]))
+        return f"{said}; not clean" if run.get("exit_code") == Exit.DIRTY else said
     if run["outcome"] not in set(Outcome):
         return str(run["outcome"])
     findings = run.get("findings") or {}

@@ -155,6 +155,7 @@ def test_the_page_of_results_names_what_a_comparison_came_to(root: Path) -> None
     results.keep(row(made(root, 4, 8)))
     (line,) = [line for line in results.section("sides") if line.startswith("| late |")]
     assert "| a side is worse | 9 |" in line
+    assert results.called({"series": "sides", "outcome": "pass", "exit_code": 6}) == "no side is worse; not clean"
 
 
 # -- answers to claims -------------------------------------------------------------------------------
