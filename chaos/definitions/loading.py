@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -11,20 +13,23 @@ from pydantic import BaseModel, ValidationError
 
 import chaos
 from chaos.base.errors import InvalidInput
+from chaos.base.operations import READ
 from chaos.base.units import Duration
 from chaos.definitions import crosschecks, objectives, slis
 from chaos.definitions import experiment as experiments
 from chaos.definitions import topology as topologies
+from chaos.definitions import workload as workloads
 from chaos.definitions.expectations import SAYS_SOMETHING
-from chaos.definitions.experiment import WORD, Experiment
+from chaos.definitions.experiment import WORD, WORKLOAD_FILE, Experiment, ExperimentFile
 from chaos.definitions.grammar import Grammar
 from chaos.definitions.selectors import NAME
 from chaos.definitions.source import Loc, Problem, Source, did_you_mean, shown
 from chaos.definitions.topology import VERSION, Topology, TopologyFile
+from chaos.definitions.workload import Template, WorkloadDefinition, WorkloadFile
 
 _M = TypeVar("_M", bound=BaseModel)
 SUFFIXES = (".yaml", ".yml")
-KINDS = ("experiment", "topology", "upstream", "existing", "gameday")
+KINDS = ("experiment", "topology", "upstream", "existing", "gameday", "workload")
 """What a definition may be; a file that does not say is an experiment."""
 
 
@@ -65,7 +70,22 @@ def load_experiment(
                 found = _topology(where)
             except InvalidInput as error:
                 errors.append(error.message)
+    dataset: WorkloadDefinition | None = None
+    wanted: Mapping[str, Any] = {}
+    if file is not None and re.search(WORKLOAD_FILE, file.load.workload):
+        try:
+            dataset = load_workload(file.load.workload, near=path)
+        except InvalidInput as error:
+            errors.append(error.message)
+        else:
+            source.add(_unlike(file, dataset, grammar))
+            wanted = dataset.settings
+    elif file is not None:
+        wanted = grammar.settings(file.load.workload)
     if file is not None and found is not None:
+        found = topologies.with_defaults(found, wanted)
+        if wanted:
+            source.add(Problem(("load", "workload"), each.says) for each in topologies.check_copies(found))
         source.add(crosschecks.check(file, found, grammar))
     errors = source.errors() + errors
     if errors or file is None or found is None:
@@ -74,7 +94,7 @@ def load_experiment(
         if file.controller is None:
             raise InvalidInput(f"{path}: there are no controllers to leave out", remedy="leave out --no-controller")
         file = file.model_copy(update={"controller": None})
-    resolved = experiments.resolve(file, found, path, grammar.declared(file.load.workload))
+    resolved = experiments.resolve(file, found, path, grammar.declared(file.load.workload), dataset)
     return objectives.override(resolved, good or {})
 
 
@@ -96,6 +116,67 @@ def _topology(path: Path) -> Topology:
     source.raise_if_wrong()
     assert file is not None  # validated has added at least one problem otherwise
     return topologies.resolve(file, shown(path))
+
+
+# ------------------------------------------------------------------------------------------- workloads
+
+
+def load_workload(path: str | Path, near: str | Path | None = None) -> WorkloadDefinition:
+    """Read a workload's file, with the index template that it names. ``near``: the experiment that names it.
+
+    Raises :class:`InvalidInput` as :func:`load_experiment`.
+    """
+    given = Path(path).expanduser()
+    tried = [given] if given.is_absolute() or near is None else [Path(near).parent / given, given]
+    where = next((each for each in tried if each.is_file()), tried[0])
+    source = Source.read(where)
+    file = validated(source, WorkloadFile, "workload")
+    template: Template | None = None
+    if file is not None:
+        mapping = file.mapping
+        if file.template is not None:
+            template, wrong = _template(where.parent / file.template)
+            mapping = template.mapping
+            source.add(Problem(("template",), f"{file.template}: {says}") for says in wrong)
+        source.add(workloads.check(file, mapping))
+    source.raise_if_wrong()
+    assert file is not None
+    return workloads.resolve(file, shown(where), template)
+
+
+def _template(path: Path) -> tuple[Template, list[str]]:
+    """An index template and what is wrong with it."""
+    nothing = Template({}, {})
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        return nothing, [f"cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}"]
+    if path.suffix in SUFFIXES:
+        try:
+            data = Source.read(path).data
+        except InvalidInput as error:
+            return nothing, error.message.splitlines()
+    else:
+        try:
+            data = json.loads(text)
+        except json.JSONDecodeError as error:
+            return nothing, [f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}"]
+        except RecursionError:
+            return nothing, ["not JSON: too many levels"]
+    if not isinstance(data, dict):
+        return nothing, ["expected an object with settings and mappings"]
+    return workloads.read_template(data)
+
+
+def _unlike(file: ExperimentFile, dataset: WorkloadDefinition, grammar: Grammar) -> Iterator[Problem]:
+    """What an experiment cannot ask of the workload of a file."""
+    if dataset.name in grammar.workloads:
+        says = f"{dataset.name} is the name of a workload that comes with a package: expected another name in the file"
+        yield Problem(("load", "workload"), says)
+    for name, given in file.load.operations.items():
+        if name == READ.name and (given.operation or READ.usual) == READ.usual and not dataset.queries:
+            says = f"the workload {dataset.name} has no queries: expected some there, or operation: get"
+            yield Problem(("load", name), says, at_key=True)
 
 
 def located(topology: Topology, loc: Loc, error: InvalidInput) -> InvalidInput:

@@ -174,6 +174,8 @@ class DriverConfig(_Data):
     alias: str | None = None
     """Another name of the index, by which writes go that must not make it anew (:func:`requests.write_alias`)."""
     workload: str = "documents"
+    dataset: dict[str, Any] | None = None
+    """Of a workload that is a file: its definition in normal form (:mod:`chaos.definitions.workload`)."""
     operations: tuple[OperationConfig, ...] = Field(min_length=1, max_length=254)
     arrivals: Literal["uniform", "poisson"] = "uniform"
     documents: int = Field(default=0, ge=0)
@@ -204,7 +206,7 @@ class DriverConfig(_Data):
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        kept = ("shards", "copies", "visible_after_s")
+        kept = ("shards", "copies", "visible_after_s", "dataset")
         return {key: value for key, value in data.items() if key not in kept or value is not None}
 
     @property

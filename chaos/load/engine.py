@@ -177,7 +177,7 @@ class Engine:
         self._rows = RowWriter(out / ARRIVALS, self._broken)
         self._plan_rows = RowWriter(out / SCHEDULED, self._broken)
         self._schedule = Schedule([operation.rate for operation in config.operations], config.arrivals, config.seed)
-        self._workload = workloads.named(config.workload)
+        self._workload = workloads.of(config.workload, config.dataset)
         self._requests: Requests = (
             self._workload.requests(config.index, config.documents)
             if config.queries is None

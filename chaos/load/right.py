@@ -115,9 +115,10 @@ class Judge:
     def sent(self, kind: str, k: int, request: Request, path: str, t: int) -> Sent:
         """The request of arrival ``k`` is about to be sent at ``t`` (CLOCK_MONOTONIC ns).
 
-        ``kind``: how its answer is judged (:data:`chaos.base.operations.Answer`). ``path``: the request's, with what
-        was added to it.
+        ``kind``: how its answer is judged (:data:`chaos.base.operations.Answer`), unless the request itself says how.
+        ``path``: the request's, with what was added to it.
         """
+        kind = request.answer or kind
         if kind == "search":
             least = max(request.least_hits, self._known.least(request.asks, t))
             return Sent(kind, path, request.body, "", request.asks, least)

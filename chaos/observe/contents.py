@@ -145,7 +145,7 @@ def look_inside(copy: CopySearch, ids: Collection[str], wanted: Collection[str],
         _ids(copy, here, inside)
         for name in inside.workload.fields:
             _points(copy, ids, here, name, inside)
-        _phrases(copy, drawn([id for id in here if inside.right(id)[inside.workload.text]], seed, PHRASES), inside)
+        _phrases(copy, drawn([id for id in here if inside.workload.text_of(inside.right(id))], seed, PHRASES), inside)
     except NotRead as error:
         inside.error = str(error)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -156,7 +156,9 @@ def look_inside(copy: CopySearch, ids: Collection[str], wanted: Collection[str],
 
 
 def _by_words(workload: Workload) -> list[dict[str, Any]]:
-    """A query for each word, named by it, and one for every term between them."""
+    """A query for each word, named by it, and one for every term between them; none where there is no text."""
+    if workload.text is None:
+        return []
     edges = ["", *workload.words, ""]
     gaps = [
         {"range": {workload.text: ({"gt": low} if low else {}) | ({"lt": high} if high else {})}}
@@ -191,7 +193,7 @@ def _judge(hit: dict[str, Any], inside: Contents) -> None:
     inside.compared.add(id)
     if not same(right, found):
         inside.blame(id, "source", differs(right, found))
-    words, terms = set(right[inside.workload.text].split()), {str(name) for name in hit.get("matched_queries") or ()}
+    words, terms = set(inside.workload.text_of(right).split()), {str(name) for name in hit.get("matched_queries") or ()}
     if words != terms:
         inside.blame(id, "index", _by_which(words - terms, terms - words))
 
@@ -250,7 +252,7 @@ def _phrases(copy: CopySearch, some: list[str], inside: Contents) -> None:
                 "bool": {
                     "filter": [
                         {"ids": {"values": [id]}},
-                        {"match_phrase": {inside.workload.text: inside.right(id)[inside.workload.text]}},
+                        {"match_phrase": {str(inside.workload.text): inside.workload.text_of(inside.right(id))}},
                     ]
                 }
             }

@@ -1,0 +1,273 @@
+"""A workload that is written in YAML, carried out: its documents, and requests for them.
+
+What a document is follows from its id and the workload's seed: :mod:`chaos.load.generators` makes it as JSON text, and
+its content is that text read. Keys of compare-and-set hold number and check alone, so no query finds them by a field.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chaos.base.ids import is_key, number_of, preload_id, write_id
+from chaos.base.operations import Answer
+from chaos.definitions.workload import (
+    FieldFile,
+    Placeholder,
+    QueryFile,
+    WorkloadDefinition,
+    field_at,
+    placeholder,
+)
+from chaos.load.generators import (
+    WORDS,
+    Drawn,
+    Draws,
+    Table,
+    Value,
+    dumped,
+    index,
+    one,
+    table,
+    value,
+    vocabulary,
+    writer,
+)
+from chaos.load.workload import Asked, Request, Workload
+from chaos.opensearch.requests import WRITE_FIELDS
+
+
+class Dataset(Workload):
+    """Documents and queries of a definition."""
+
+    def __init__(self, definition: WorkloadDefinition) -> None:
+        self.definition = definition
+        vars(self).update(  # what other workloads say of their class
+            name=definition.name,
+            says=" ".join(definition.description.split()),
+            mapping=definition.mapping,
+            settings=definition.settings,
+            fields=(definition.number, definition.check),
+            value=definition.number,
+            unique=definition.check,
+        )
+        self._draws = Draws(definition.seed)
+        self._head = f'{{"{definition.number}":%d,"{definition.check}":%d'
+
+    @functools.cached_property
+    def finders(self) -> dict[str, Finder]:
+        """The fields that queries filter on, by name."""
+        return _finders(self.definition, self._draws)
+
+    @functools.cached_property
+    def _parts(self) -> tuple[tuple[str, Value], ...]:
+        """Each field's name and its generator; of one that queries filter on that of its finder, so that both agree."""
+        given = {name: finder.value for name, finder in self.finders.items()}  # they take their draws first
+        return tuple(
+            (f',"{name}":', given.get(name) or value(each, self.definition.seed, name, self._draws))
+            for name, each in self.definition.fields.items()
+        )
+
+    def requests(self, index: str, documents: int) -> Requests:
+        return Requests(self, index, documents)
+
+    def numbers(self, doc_id: str, value: int = 0) -> dict[str, int]:
+        number = number_of(doc_id)
+        if is_key(doc_id):
+            return {self.value: value, self.unique: Draws.check(self._draws.of(f"{doc_id}:{value}"))}
+        return {self.value: number, self.unique: Draws.check(self._draws.of(doc_id))}
+
+    def body(self, doc_id: str) -> str:
+        """A document as it goes over the wire."""
+        number, parts = number_of(doc_id), self._parts
+        if is_key(doc_id):
+            return json.dumps(self.numbers(doc_id), separators=(",", ":"))
+        drawn, at = self._draws.of(doc_id), _at(doc_id, number)
+        return f"{self._head % (number, Draws.check(drawn))}{''.join([a + b(drawn, at) for a, b in parts])}}}"
+
+    def content(self, doc_id: str, value: int = 0) -> dict[str, Any]:
+        if is_key(doc_id):
+            return dict(self.numbers(doc_id, value))
+        found: dict[str, Any] = json.loads(self.body(doc_id))
+        return found
+
+    def found_by(self, doc_id: str) -> Collection[Asked]:
+        """``FIELD=VALUE`` of each field that a query filters on; no search asks for a key."""
+        number_of(doc_id)
+        if is_key(doc_id) or not self.finders:
+            return ()
+        drawn = self._draws.of(doc_id)
+        return [asked for finder in self.finders.values() for asked in finder.asked(drawn)]
+
+    def _unfit_mapping(self) -> Iterator[str]:
+        """None: a definition whose mapping does not fit is refused where it is read."""
+        return iter(())
+
+
+def _at(doc_id: str, number: int) -> int:
+    """The place of a document in time. Those that are there before the load come before its first."""
+    return -1 - number if doc_id.startswith("p") else number
+
+
+# ---------------------------------------------------------------------------------------- what finds what
+
+
+@dataclass(frozen=True)
+class Finder:
+    """A field that queries filter on. ``value``: its generator; ``asked``: what finds a document, from its draws."""
+
+    table: Table
+    texts: tuple[str, ...]
+    value: Value
+    asked: Callable[[Drawn], Collection[str]]
+
+
+def _finders(definition: WorkloadDefinition, draws: Draws) -> dict[str, Finder]:
+    wanted = sorted({query.find for query in definition.queries.values() if query.find is not None})
+    return {name: _finder(name, definition.fields[name], definition.seed, draws) for name in wanted}
+
+
+def _finder(name: str, field: FieldFile, seed: int, draws: Draws) -> Finder:
+    found = table(field, seed, name, draws)
+    assert found is not None  # a definition is refused where the field has no countable values
+    texts = tuple(f"{name}={each}" for each in found.texts)
+    null_at = draws.take() if field.nulls is not None else 0
+    below = round(float(field.nulls) * 65536) if field.nulls is not None else 0
+    if field.array is None:
+        plain = found.value()
+
+        def asked(drawn: Drawn) -> Collection[str]:
+            return () if drawn[null_at] < below else (texts[found.index(drawn)],)
+
+        made: Value = (lambda drawn, n: "null" if drawn[null_at] < below else plain(drawn, n)) if below else plain
+        return Finder(found, texts, made, asked)
+    least, most = field.array
+    many_at, spread = draws.take(), most - least + 1
+    places = [index(len(found.texts), draws) for _ in range(most)]
+
+    def indices(drawn: Drawn) -> list[int]:
+        return [each(drawn) for each in places[: least + drawn[many_at] % spread]]
+
+    def several(drawn: Drawn) -> Collection[str]:
+        # a value that is there twice finds its document once
+        return () if drawn[null_at] < below else dict.fromkeys(texts[each] for each in indices(drawn))
+
+    def listed(drawn: Drawn, _: int) -> str:
+        return "null" if drawn[null_at] < below else f"[{','.join([found.texts[each] for each in indices(drawn)])}]"
+
+    return Finder(found, texts, listed, several)
+
+
+# ----------------------------------------------------------------------------------------------- requests
+
+
+class Requests:
+    """Makes the request of each arrival from its number alone."""
+
+    def __init__(self, workload: Dataset, index: str, documents: int) -> None:
+        self._workload, self._index, self._documents = workload, index, documents
+        definition = workload.definition
+        self._draws = Draws(definition.seed)  # apart from those of documents, which cost by their number
+        self.mix = [
+            (Query(workload, name, query, self._draws), definition.mix.get(name, 1))
+            for name, query in definition.queries.items()
+        ]
+        self._slots = [query for query, weight in self.mix for _ in range(weight)]
+        self._path = f"/{index}/_search"
+
+    def of(self, kind: str, k: int) -> Request:
+        """The request of arrival ``k``. ``kind``: ``search``, ``get`` or ``index``."""
+        if kind == "index":
+            doc_id = write_id(k)
+            return Request("PUT", f"/{self._index}/_doc/{doc_id}?{WRITE_FIELDS}", self._workload.body(doc_id))
+        if kind == "search":
+            drawn = self._draws.of(f"q-{k}")
+            return self._slots[Draws.check(drawn) % len(self._slots)].request(self._path, drawn, k)
+        scattered = (k * 2654435761) % 2**32 >> 7  # neighbours in time ask for different things
+        return Request("GET", f"/{self._index}/_doc/{preload_id(scattered % self._documents)}", None)
+
+
+class Query:
+    """One query of the mix, cut at its placeholders."""
+
+    def __init__(self, workload: Dataset, name: str, query: QueryFile, draws: Draws) -> None:
+        self.name, self.query, self._draws = name, query, draws
+        self._finder = workload.finders.get(query.find or "")
+        self._which = index(len(self._finder.texts), draws) if self._finder is not None else None
+        makers: dict[Placeholder, Value] = {}
+        self._parts: list[str | Value] = []
+        for part in _cut(query.body):
+            if isinstance(part, str):
+                self._parts.append(part)
+                continue
+            if part not in makers:
+                found = self._finder is not None and part.path == (query.find,)
+                makers[part] = self._wanted if found else _placed(workload.definition, part, draws)
+            self._parts.append(makers[part])
+        self.answer: Answer | None = "query" if query.body.get("track_total_hits") is False else None
+
+    def _wanted(self, drawn: Drawn, _: int) -> str:
+        """The value that it filters on."""
+        assert self._finder is not None and self._which is not None
+        return self._finder.table.texts[self._which(drawn)]
+
+    def body(self, drawn: Drawn, number: int) -> str:
+        return "".join([each if isinstance(each, str) else each(drawn, number) for each in self._parts])
+
+    def example(self, number: int) -> str:
+        """The body that arrival ``number`` would send if this were its query."""
+        return self.body(self._draws.of(f"q-{number}"), number)
+
+    def request(self, path: str, drawn: Drawn, number: int) -> Request:
+        """The request of arrival ``number`` with these draws."""
+        asks = None
+        if self._finder is not None and self._which is not None:
+            asks = self._finder.texts[self._which(drawn)]
+        return Request("POST", path, self.body(drawn, number), asks=asks, answer=self.answer)
+
+    @property
+    def judged(self) -> str:
+        """How its answers are judged, for people."""
+        if self.answer is not None:
+            return "whole; it counts no hits, so nothing else can be said of them"
+        if self.query.find is not None:
+            return f"every hit is right, and as many are found as have that {self.query.find}"
+        return "every hit is right; how many must be found is not known"
+
+
+_MARK = re.compile(r'"\\u0000([0-9]+)\\u0000"')
+
+
+def _cut(body: Mapping[str, Any]) -> Iterator[str | Placeholder]:
+    """A body as JSON text, in pieces: plain ones, and what stands for a value."""
+    places: list[Placeholder] = []
+
+    def marked(value: Any) -> Any:
+        if isinstance(value, str) and (found := placeholder(value)) is not None:
+            places.append(found)
+            return f"\0{len(places) - 1}\0"
+        if isinstance(value, Mapping):
+            return {key: marked(each) for key, each in value.items()}
+        return [marked(each) for each in value] if isinstance(value, list | tuple) else value
+
+    plain, *rest = _MARK.split(dumped(marked(body)))
+    yield plain
+    for number, after in zip(rest[::2], rest[1::2], strict=True):
+        yield places[int(number)]
+        yield after
+
+
+def _placed(definition: WorkloadDefinition, it: Placeholder, draws: Draws) -> Value:
+    """The generator of what stands for a placeholder: one value of the field, from draws of its own."""
+    field = field_at(definition.fields, it.path)
+    assert field is not None
+    path = ".".join(it.path)
+    if it.word:
+        return Table(vocabulary(definition.seed, path, field.vocabulary or WORDS), draws).value()
+    if field.type == "date":
+        return writer(field, it.moved)
+    return one(field.model_copy(update={"array": None, "nulls": None}), definition.seed, path, draws)
