@@ -24,6 +24,7 @@ from chaos.definitions.workload import (
     placeholder,
 )
 from chaos.load.generators import (
+    HASH,
     WORDS,
     Drawn,
     Draws,
@@ -32,6 +33,8 @@ from chaos.load.generators import (
     dumped,
     index,
     one,
+    several,
+    share_of,
     table,
     value,
     vocabulary,
@@ -59,31 +62,41 @@ class Dataset(Workload):
         self._head = f'{{"{definition.number}":%d,"{definition.check}":%d'
 
     @functools.cached_property
+    def _made(self) -> tuple[tuple[tuple[str, Value], ...], dict[str, Finder], int]:
+        """Each field's name with its generator, the fields that queries filter on, and the draws that these need.
+
+        Which fields those are changes no document: the draws of all are taken in the order of the fields.
+        """
+        wanted = {query.find for query in self.definition.queries.values()}
+        parts: list[tuple[str, Value]] = []
+        finders: dict[str, Finder] = {}
+        needed = HASH
+        for name, field in self.definition.fields.items():
+            if name in wanted:
+                finders[name] = finder(name, field, self.definition.seed, self._draws)
+                made, needed = finders[name].value, self._draws.places
+            else:
+                made = value(field, self.definition.seed, name, self._draws)
+            parts.append((f',"{name}":', made))
+        return tuple(parts), finders, needed
+
+    @property
     def finders(self) -> dict[str, Finder]:
         """The fields that queries filter on, by name."""
-        return _finders(self.definition, self._draws)
-
-    @functools.cached_property
-    def _parts(self) -> tuple[tuple[str, Value], ...]:
-        """Each field's name and its generator; of one that queries filter on that of its finder, so that both agree."""
-        given = {name: finder.value for name, finder in self.finders.items()}  # they take their draws first
-        return tuple(
-            (f',"{name}":', given.get(name) or value(each, self.definition.seed, name, self._draws))
-            for name, each in self.definition.fields.items()
-        )
+        return self._made[1]
 
     def requests(self, index: str, documents: int) -> Requests:
         return Requests(self, index, documents)
 
     def numbers(self, doc_id: str, value: int = 0) -> dict[str, int]:
-        number = number_of(doc_id)
+        number, named = number_of(doc_id), doc_id
         if is_key(doc_id):
-            return {self.value: value, self.unique: Draws.check(self._draws.of(f"{doc_id}:{value}"))}
-        return {self.value: number, self.unique: Draws.check(self._draws.of(doc_id))}
+            number, named = value, f"{doc_id}:{value}"
+        return {self.value: number, self.unique: Draws.check(self._draws.of(named, HASH))}
 
     def body(self, doc_id: str) -> str:
         """A document as it goes over the wire."""
-        number, parts = number_of(doc_id), self._parts
+        number, (parts, _, _) = number_of(doc_id), self._made
         if is_key(doc_id):
             return json.dumps(self.numbers(doc_id), separators=(",", ":"))
         drawn, at = self._draws.of(doc_id), _at(doc_id, number)
@@ -98,10 +111,11 @@ class Dataset(Workload):
     def found_by(self, doc_id: str) -> Collection[Asked]:
         """``FIELD=VALUE`` of each field that a query filters on; no search asks for a key."""
         number_of(doc_id)
-        if is_key(doc_id) or not self.finders:
+        _, finders, needed = self._made
+        if is_key(doc_id) or not finders:
             return ()
-        drawn = self._draws.of(doc_id)
-        return [asked for finder in self.finders.values() for asked in finder.asked(drawn)]
+        drawn = self._draws.of(doc_id, needed)
+        return [asked for each in finders.values() for asked in each.asked(drawn)]
 
     def _unfit_mapping(self) -> Iterator[str]:
         """None: a definition whose mapping does not fit is refused where it is read."""
@@ -118,48 +132,53 @@ def _at(doc_id: str, number: int) -> int:
 
 @dataclass(frozen=True)
 class Finder:
-    """A field that queries filter on. ``value``: its generator; ``asked``: what finds a document, from its draws."""
+    """A field that queries filter on. ``values``: all that it can have, as JSON text; ``texts``: what asks for each.
 
-    table: Table
+    ``value``: its generator; ``asked``: what finds a document, from its draws.
+    """
+
+    values: tuple[str, ...]
     texts: tuple[str, ...]
     value: Value
     asked: Callable[[Drawn], Collection[str]]
 
 
-def _finders(definition: WorkloadDefinition, draws: Draws) -> dict[str, Finder]:
-    wanted = sorted({query.find for query in definition.queries.values() if query.find is not None})
-    return {name: _finder(name, definition.fields[name], definition.seed, draws) for name in wanted}
-
-
-def _finder(name: str, field: FieldFile, seed: int, draws: Draws) -> Finder:
-    found = table(field, seed, name, draws)
-    assert found is not None  # a definition is refused where the field has no countable values
-    texts = tuple(f"{name}={each}" for each in found.texts)
-    null_at = draws.take() if field.nulls is not None else 0
-    below = round(float(field.nulls) * 65536) if field.nulls is not None else 0
+def finder(name: str, field: FieldFile, seed: int, draws: Draws) -> Finder:
+    """Of a field that queries may filter on. Its draws are those that :func:`generators.value` takes, in that order."""
     if field.array is None:
-        plain = found.value()
+        found = table(field, seed, name, draws)
+        assert found is not None  # a definition is refused where the field has no countable values
+        tables = [found]
+    else:
+        many_at = draws.take()
+        tables = several(table(field, seed, name, draws) if field.array[1] else None, field.array[1], draws)
+    null_at, below = (draws.take(), share_of(field.nulls)) if field.nulls is not None else (0, 0)
+    texts = tuple(f"{name}={each}" for each in tables[0].texts) if tables else ()
 
-        def asked(drawn: Drawn) -> Collection[str]:
-            return () if drawn[null_at] < below else (texts[found.index(drawn)],)
+    if field.array is None and field.nulls is None:  # as most are: quick
+        which = tables[0].index
+        return Finder(tables[0].texts, texts, tables[0].value(), lambda drawn: (texts[which(drawn)],))
 
-        made: Value = (lambda drawn, n: "null" if drawn[null_at] < below else plain(drawn, n)) if below else plain
-        return Finder(found, texts, made, asked)
-    least, most = field.array
-    many_at, spread = draws.take(), most - least + 1
-    places = [index(len(found.texts), draws) for _ in range(most)]
+    def chosen(drawn: Drawn) -> list[int]:
+        """Which values a document has."""
+        if drawn[null_at] < below:
+            return []
+        if field.array is None:
+            return [tables[0].index(drawn)]
+        least, most = field.array
+        return [each.index(drawn) for each in tables[: least + drawn[many_at] % (most - least + 1)]]
 
-    def indices(drawn: Drawn) -> list[int]:
-        return [each(drawn) for each in places[: least + drawn[many_at] % spread]]
-
-    def several(drawn: Drawn) -> Collection[str]:
+    def asked(drawn: Drawn) -> Collection[str]:
         # a value that is there twice finds its document once
-        return () if drawn[null_at] < below else dict.fromkeys(texts[each] for each in indices(drawn))
+        return dict.fromkeys([texts[each] for each in chosen(drawn)])
 
-    def listed(drawn: Drawn, _: int) -> str:
-        return "null" if drawn[null_at] < below else f"[{','.join([found.texts[each] for each in indices(drawn)])}]"
+    def made(drawn: Drawn, _: int) -> str:
+        if drawn[null_at] < below:
+            return "null"
+        values = [tables[0].texts[each] for each in chosen(drawn)]
+        return values[0] if field.array is None else f"[{','.join(values)}]"
 
-    return Finder(found, texts, listed, several)
+    return Finder(tables[0].texts if tables else (), texts, made, asked)
 
 
 # ----------------------------------------------------------------------------------------------- requests
@@ -213,7 +232,7 @@ class Query:
     def _wanted(self, drawn: Drawn, _: int) -> str:
         """The value that it filters on."""
         assert self._finder is not None and self._which is not None
-        return self._finder.table.texts[self._which(drawn)]
+        return self._finder.values[self._which(drawn)]
 
     def body(self, drawn: Drawn, number: int) -> str:
         return "".join([each if isinstance(each, str) else each(drawn, number) for each in self._parts])
@@ -267,7 +286,7 @@ def _placed(definition: WorkloadDefinition, it: Placeholder, draws: Draws) -> Va
     assert field is not None
     path = ".".join(it.path)
     if it.word:
-        return Table(vocabulary(definition.seed, path, field.vocabulary or WORDS), draws).value()
+        return Table(list(map(dumped, vocabulary(definition.seed, path, field.vocabulary or WORDS))), draws).value()
     if field.type == "date":
         return writer(field, it.moved)
     return one(field.model_copy(update={"array": None, "nulls": None}), definition.seed, path, draws)

@@ -26,6 +26,8 @@ Value = Callable[[Drawn, int], str]
 
 BLOCK = 32
 """Draws of one hash."""
+HASH = 4
+"""The first draws, which no field takes: the document's own hash (:meth:`Draws.check`)."""
 ONE_DRAW = 2048
 """Of so many values one is chosen by one draw."""
 PHRASE = 8
@@ -44,20 +46,20 @@ class Draws:
 
     def __init__(self, seed: int) -> None:
         self._salt = hashlib.blake2b(str(seed).encode(), digest_size=16).digest()
-        self._places = 4
-        """The first four are the document's own hash (:meth:`check`)."""
+        self.places = HASH
+        """How many are taken."""
 
     def take(self, number: int = 1) -> int:
         """The first of so many places in a row."""
-        first = self._places
-        self._places += number
+        first = self.places
+        self.places += number
         return first
 
-    def of(self, what: str) -> Drawn:
-        """The draws of what bears this name."""
+    def of(self, what: str, places: int | None = None) -> Drawn:
+        """The draws of what bears this name: all, or as many as are needed at least."""
         text, salt = what.encode(), self._salt
         found: tuple[int, ...] = _UNPACK(hashlib.blake2b(text, digest_size=64, salt=salt).digest())
-        for block in range(1, -(-self._places // BLOCK)):
+        for block in range(1, -(-(places or self.places) // BLOCK)):
             person = block.to_bytes(4, "little")
             found += _UNPACK(hashlib.blake2b(text, digest_size=64, salt=salt, person=person).digest())
         return found
@@ -99,12 +101,11 @@ def dumped(value: Any) -> str:
 
 
 class Table:
-    """Values of which one is drawn, as JSON text. ``raw``: the values themselves, at the same places."""
+    """Values of which one is drawn, as JSON text."""
 
-    def __init__(self, raw: Sequence[Any], draws: Draws) -> None:
-        self.raw = tuple(raw)
-        self.texts = tuple(map(dumped, self.raw))
-        self.index = index(len(self.raw), draws)
+    def __init__(self, texts: Sequence[str], draws: Draws) -> None:
+        self.texts = tuple(texts)
+        self.index = index(len(self.texts), draws)
 
     def value(self) -> Value:
         texts, which = self.texts, self.index
@@ -125,22 +126,30 @@ def table(field: FieldFile, seed: int, path: str, draws: Draws) -> Table | None:
     """The table of a field that has one: of its values, or of a pool that is made up; None: it has none."""
     if field.values is not None:
         weights = field.weights or (1,) * len(field.values)
-        return Table([value for value, weight in zip(field.values, weights, strict=True) for _ in range(weight)], draws)
+        texts = [dumped(each) for each in field.values]
+        return Table([text for text, weight in zip(texts, weights, strict=True) for _ in range(weight)], draws)
     if field.type == "boolean":
-        return Table([False, True], draws)
+        return Table(("false", "true"), draws)
     if field.pool is None or field.type == "date":
         return None
     return Table(pool(field, seed, path), draws)
 
 
-def pool(field: FieldFile, seed: int, path: str) -> list[Any]:
-    """The values of a pool, each once where that is possible."""
+def several(first: Table | None, number: int, draws: Draws) -> list[Table]:
+    """So many tables of the same values, each with draws of its own; the first is there."""
+    if first is None or number == 0:
+        return []
+    return [first, *(Table(first.texts, draws) for _ in range(number - 1))]
+
+
+def pool(field: FieldFile, seed: int, path: str) -> list[str]:
+    """The values of a pool, as JSON text."""
     number = field.pool or 1
     if field.type == "keyword" and field.hex is None:
-        return [f"{field.prefix or ''}{word}" for word in vocabulary(seed, path, number)]
+        return [dumped(f"{field.prefix or ''}{word}") for word in vocabulary(seed, path, number)]
     apart = Draws(seed)
     make = _made(field, seed, path, apart)
-    return [json.loads(make(apart.of(f"{path}/{n}"), n)) for n in range(number)]
+    return [make(apart.of(f"{path}/{n}"), n) for n in range(number)]
 
 
 def _made(field: FieldFile, seed: int, path: str, draws: Draws) -> Value:
@@ -291,6 +300,11 @@ _WRITTEN: dict[str, Callable[[int], str]] = {
 # ------------------------------------------------------------------------------------------ of a field
 
 
+def share_of(share: float) -> int:
+    """Below this a draw falls in so many of all cases."""
+    return round(float(share) * 65536)
+
+
 def one(field: FieldFile, seed: int, path: str, draws: Draws) -> Value:
     """The generator of one value of a field: neither null nor a list."""
     if field.fields:
@@ -310,7 +324,7 @@ def value(field: FieldFile, seed: int, path: str, draws: Draws) -> Value:
     made = one(field, seed, path, draws) if field.array is None else _array(field, seed, path, draws)
     if field.nulls is None:
         return made
-    place, below = draws.take(), round(float(field.nulls) * 65536)
+    place, below = draws.take(), share_of(field.nulls)
     return lambda drawn, number: "null" if drawn[place] < below else made(drawn, number)
 
 
@@ -318,8 +332,8 @@ def _array(field: FieldFile, seed: int, path: str, draws: Draws) -> Value:
     assert field.array is not None
     least, most = field.array
     place, spread = draws.take(), most - least + 1
-    # each element has draws of its own, and all have the same tables
-    elements = [one(field, seed, path, draws) for _ in range(most)]
+    tables = several(None if field.fields or most == 0 else table(field, seed, path, draws), most, draws)
+    elements = [each.value() for each in tables] or [one(field, seed, path, draws) for _ in range(most)]
 
     def value(drawn: Drawn, number: int) -> str:
         many = least + drawn[place] % spread
