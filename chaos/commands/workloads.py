@@ -37,10 +37,16 @@ def workload_check(
         out.print(line, markup=False)
 
 
-def workload_list(as_json: AsJson = False) -> None:
+def workload_list(
+    as_json: AsJson = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="As the table of docs/workloads.md.")] = False,
+) -> None:
     """List the workloads that an experiment can name."""
     from chaos.load import workloads
 
+    if as_markdown:
+        print("\n".join(table()))
+        return
     found = {name: each.says for name, each in workloads.every().items()}
     if as_json:
         print(json.dumps(found, indent=1))
@@ -48,6 +54,25 @@ def workload_list(as_json: AsJson = False) -> None:
     width = max(map(len, found))
     for name, says in found.items():
         out.print(f"{name:{width}}  {says}", markup=False)
+
+
+def table() -> list[str]:
+    """Those that are written in YAML, as a table in Markdown."""
+    from chaos.definitions.loading import load_workload
+    from chaos.load import workloads
+
+    lines = ["| workload | documents | searches, share of each | like |", "|---|---|---|---|"]
+    for name, path in workloads.FILES.items():
+        definition, workload = load_workload(path), workloads.named(name)
+        total = sum(definition.mix.values())
+        mix = "<br>".join(
+            f"`{query}` {definition.mix[query] / total:.0%}: {each.description}"
+            for query, each in definition.queries.items()
+        )
+        index = "".join(f", `{key}: {value}`" for key, value in definition.settings.items())
+        documents = f"{len(definition.fields)} fields, {workload.size / 1024:.1f} KiB{index}"
+        lines.append(f"| `{name}` | {documents} | {mix} | {'<br>'.join(definition.sources)} |")
+    return lines
 
 
 def checked(given: str) -> dict[str, Any]:

@@ -47,6 +47,8 @@ MOST_WEIGHT = 10_000
 """All weights of a list together: a table has a place for each."""
 DEPTH = 5
 """Fields in fields, at most."""
+MOST_IN_DOCUMENT = 5000
+"""Values of one document, with all elements of its lists."""
 
 FieldName = Annotated[str, Field(pattern=f"^{FIELD}$")]
 Word = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
@@ -313,6 +315,13 @@ class FieldFile(_Lean):
             return 2
         return self.pool if self.type in ("keyword", *WHOLE) else None
 
+    @property
+    def most(self) -> int:
+        """How many values it has in one document, at most; a text counts as one for eight words."""
+        each = sum(field.most for field in self.fields.values()) if self.fields else 1
+        each = max(each, self.words[1] // 8) if self.words is not None else each
+        return each * (self.array[1] if self.array is not None else 1)
+
     def mapped(self) -> dict[str, Any]:
         """Its mapping."""
         made: dict[str, Any] = {"type": self.type}
@@ -479,6 +488,12 @@ def check(given: _Common, mapping: Mapping[str, Any] | None) -> Iterator[Problem
     if given.number == given.check:
         yield Problem(("check",), f"number and check are both {given.check}: expected two fields")
     yield from _too_deep(given.fields, ("fields",), DEPTH)
+    for name, field in given.fields.items():
+        if (most := field.most) > MOST_IN_DOCUMENT:
+            says = (
+                f"{name} has up to {most} values in a document: expected at most {MOST_IN_DOCUMENT}, by shorter arrays"
+            )
+            yield Problem(("fields", name), says, at_key=True)
     yield from _settings(given.settings, ("settings",))
     if mapping is not None:
         yield from (Problem(("mapping",), says, at_key=True) for says in unfit_mapping(given, mapping))

@@ -105,10 +105,13 @@ class Table:
 
     def __init__(self, texts: Sequence[str], draws: Draws) -> None:
         self.texts = tuple(texts)
+        self._place = draws.places
         self.index = index(len(self.texts), draws)
 
     def value(self) -> Value:
-        texts, which = self.texts, self.index
+        texts, which, place, number = self.texts, self.index, self._place, len(self.texts)
+        if number <= ONE_DRAW:  # the same, without a call: it is what most of a document is made of
+            return lambda drawn, _: texts[drawn[place] % number]
         return lambda drawn, _: texts[which(drawn)]
 
 
@@ -275,17 +278,20 @@ def _day(days: int) -> str:
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=days)).strftime("%Y-%m-%d")
 
 
+@functools.lru_cache(64)
+def _second(seconds: int, between: str) -> str:
+    """Neighbours in number are often in one second."""
+    days, rest = divmod(seconds, _DAY_MS // 1000)
+    minutes, second = divmod(rest, 60)
+    return f'"{_day(days)}{between}{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}'
+
+
 def _iso(ms: int) -> str:
-    days, rest = divmod(ms, _DAY_MS)
-    seconds, thousandths = divmod(rest, 1000)
-    minutes, second = divmod(seconds, 60)
-    return f'"{_day(days)}T{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}.{thousandths:03d}Z"'
+    return f'{_second(ms // 1000, "T")}.{ms % 1000:03d}Z"'
 
 
 def _spaced(ms: int) -> str:
-    days, rest = divmod(ms, _DAY_MS)
-    minutes, second = divmod(rest // 1000, 60)
-    return f'"{_day(days)} {minutes // 60:02d}:{minutes % 60:02d}:{second:02d}"'
+    return f'{_second(ms // 1000, " ")}"'
 
 
 _WRITTEN: dict[str, Callable[[int], str]] = {

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes import ROOT
 from typer.testing import CliRunner
 from unit.definitions.test_workload_files import TEAM, WORKLOAD, template, written
 
@@ -79,3 +80,10 @@ def test_they_are_listed() -> None:
     found = json.loads(ran("list", "--json").output)
     assert list(found) == list(workloads.declared()) and found["logs"].startswith("Rows of logs")
     assert all(found.values())
+
+
+def test_the_page_has_the_table_of_those_that_are_shipped() -> None:
+    page = (ROOT / "docs" / "workloads.md").read_text()
+    table = ran("list", "--markdown").output
+    assert table in page, "docs/workloads.md: put in what `opensearch-chaos workload list --markdown` prints"
+    assert all(f"| `{name}` |" in page for name in workloads.FILES)

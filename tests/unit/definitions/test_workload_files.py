@@ -108,6 +108,7 @@ def test_it_is_as_the_published_schema_says(tmp_path: Path) -> None:
         (("weights: [9, 1]", "weights: [9]"), 8, "1 weights for 2 values"),
         (("weights: [9, 1]", "range: [1, 3]"), 8, "values and range both say what is drawn"),
         (("nulls: 10%", "nulls: 100%"), 9, "nulls in every document"),
+        (("array: 2, fields: {sku: {", "array: 80, fields: {sku: {array: 80, "), 12, "lines has up to 6400 values"),
         (("array: [0, 4]", "array: [0, 400]"), 11, "array 0 to 400: expected least and most, 0 to 100"),
         (("fields: {sku: {type: keyword, pool: 9}}", "fields: {}"), 12, "fields: expected at least 1, got nothing"),
         (("array: 2, fields: {sku: {type: keyword, pool: 9}}", "array: 2"), 12, "has fields in it: expected fields"),
