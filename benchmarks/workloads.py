@@ -34,8 +34,8 @@ def main() -> None:
         found = cost(lambda n, w=workload: w.found_by(write_id(n)))
         search = cost(lambda n, r=requests: r.of("search", n))
         print(
-            f"{workload.name}: {workload.size} bytes; {body * 1e6:.1f} us a document ({body * WANTED:.0%} of a core for "
-            f"{WANTED} a second), {found * 1e6:.1f} us what finds it, {search * 1e6:.1f} us a search; "
+            f"{workload.name}: {workload.size} bytes; {body * 1e6:.1f} us a document ({body * WANTED:.0%} of a core "
+            f"for {WANTED} a second), {found * 1e6:.1f} us what finds it, {search * 1e6:.1f} us a search; "
             f"{first:.2f} s before the first"
         )
 

@@ -8,6 +8,7 @@ and requests are made of it is in :mod:`chaos.load.dataset`.
 from __future__ import annotations
 
 import ipaddress
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -33,10 +34,10 @@ from chaos.base.units import NORMAL_FORM, Duration, Malformed, PositiveDuration,
 from chaos.definitions.base import API_VERSION, OneOrMore, Strict
 from chaos.definitions.selectors import NAME
 from chaos.definitions.source import Loc, Problem, did_you_mean
-from chaos.definitions.topology import Setting
+from chaos.definitions.topology import Setting, setting
 
-FIELD = r"[@A-Za-z_][A-Za-z0-9_@-]*"
-"""A field's name. It has no dot: OpenSearch makes objects of those."""
+FIELD = r"[@A-Za-z][A-Za-z0-9_@-]*"
+"""A field's name. It has no dot, for OpenSearch makes objects of those; its own begin with an underscore."""
 MOST_VALUES = 100_000
 """Of a pool: it is held in memory."""
 MOST_FOUND = 10_000
@@ -280,8 +281,11 @@ class FieldFile(_Lean):
         for name, most in (("array", MOST_ELEMENTS), ("words", MOST_WORDS)):
             if (span := getattr(self, name)) is not None and not 0 <= span[0] <= span[1] <= most:
                 raise ValueError(f"{name} {span[0]} to {span[1]}: expected least and most, 0 to {most}")
-        if self.words is not None and self.words[1] < 1:
-            raise ValueError("a text without words: expected 1 or more")
+        for name in ("array", "words"):
+            if (span := getattr(self, name)) is not None and span[1] < 1:
+                raise ValueError(f"{name} 0: expected 1 or more at most, or {name} left out")
+        if self.array is not None and self.type == "flat_object":
+            raise ValueError("a flat_object is one object: expected array left out, or arrays in it")
         if self.range is not None and self.range[0] > self.range[1]:
             raise ValueError(f"range {self.range[0]} to {self.range[1]}: expected the least first")
         for each in (*(self.values or ()), *(self.range or ())):
@@ -497,6 +501,7 @@ def check(given: _Common, mapping: Mapping[str, Any] | None) -> Iterator[Problem
     yield from _settings(given.settings, ("settings",))
     if mapping is not None:
         yield from (Problem(("mapping",), says, at_key=True) for says in unfit_mapping(given, mapping))
+        mapping = mapping if _sound(mapping) else None
     for name, query in given.queries.items():
         yield from _query(given, name, query, mapping)
     for name in given.mix:
@@ -516,6 +521,15 @@ def _too_deep(fields: Mapping[str, FieldFile], loc: Loc, most: int) -> Iterator[
             yield Problem((*loc, name), f"fields in fields in fields: expected at most {DEPTH} levels", at_key=True)
         elif each.fields:
             yield from _too_deep(each.fields, (*loc, name, "fields"), most - 1)
+            if each.type == "flat_object":
+                yield from _mapped_in_flat(each.fields, (*loc, name, "fields"))
+
+
+def _mapped_in_flat(fields: Mapping[str, FieldFile], loc: Loc) -> Iterator[Problem]:
+    for name, each in fields.items():
+        if each.mapping is not None:
+            yield Problem((*loc, name, "mapping"), "keys of a flat_object have no mapping: expected it left out", True)
+        yield from _mapped_in_flat(each.fields or {}, (*loc, name, "fields"))
 
 
 def _settings(settings: Mapping[str, Any], loc: Loc) -> Iterator[Problem]:
@@ -539,6 +553,9 @@ def unfit_setting(key: str, value: Any) -> str:
 
 def unfit_mapping(given: _Common, mapping: Mapping[str, Any]) -> Iterator[str]:
     """Why documents of these fields would be refused under a mapping of the user's own, or could not be verified."""
+    if not _sound(mapping):
+        yield "it is no mapping as OpenSearch takes it: expected properties, a mapping of names to mappings"
+        return
     source = mapping.get("_source") or {}
     if source.get("enabled", True) is False or source.get("includes") or source.get("excludes"):
         yield "its _source does not keep documents whole, and the read-back compares them: expected _source left out"
@@ -554,6 +571,15 @@ def unfit_mapping(given: _Common, mapping: Mapping[str, Any]) -> Iterator[str]:
                 f"{what}"
             )
     yield from _unmapped(given.fields, mapping, ())
+
+
+def _sound(mapping: Any) -> bool:
+    """Whether it has the shape of a mapping, all the way down."""
+    if not isinstance(mapping, Mapping):
+        return False
+    properties = mapping.get("properties") or {}
+    special = all(isinstance(mapping.get(name) or {}, Mapping) for name in ("_source", "_routing"))
+    return special and isinstance(properties, Mapping) and all(map(_sound, properties.values()))
 
 
 def _unmapped(fields: Mapping[str, FieldFile], mapping: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[str]:
@@ -587,6 +613,10 @@ def _query(given: _Common, name: str, query: QueryFile, mapping: Mapping[str, An
     for key in ("pit", "scroll", "slice", "stats", "indices_boost"):
         if key in query.body:
             yield Problem((*loc, key), f"a search of the load has no {key}: expected it left out", at_key=True)
+    try:
+        json.dumps(query.body, allow_nan=False)
+    except ValueError:
+        yield Problem(loc, "infinity and not-a-number are no JSON: expected other numbers", at_key=True)
     if query.find is not None and sound and (says := unfound(given, query, mapping)):
         yield Problem(("queries", name, "find"), says)
 
@@ -730,6 +760,11 @@ def read_template(data: Mapping[str, Any]) -> tuple[Template, list[str]]:
     if not isinstance(settings, Mapping) or not isinstance(mapping, Mapping):
         return Template({}, {}), [*wrong, "settings and mappings: expected a mapping each"]
     flat = {key: _number(key, value) for key, value in _flat(settings)}
+    for key, value in flat.items():
+        try:
+            setting(value)
+        except Malformed as error:
+            wrong.append(f"index.{key}: {error.message}")
     wrong += [says for key, value in flat.items() if (says := unfit_setting(key, value))]
     notes = tuple(
         f"{key} of the template means nothing here: the index is made by its name"
