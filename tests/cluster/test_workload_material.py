@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from clusterkit import cli, run_folder
 
 from chaos.base.ids import cas_id, preload_id
 from chaos.definitions.loading import load_workload
@@ -79,12 +80,33 @@ queries:
 """
 
 
+EXPERIMENT = """\
+apiVersion: opensearch-chaos/v1
+name: theirs
+topology: TOPOLOGY
+load:
+  workload: orders.yaml
+  documents: 300
+  read: {rate: 20/s, good: ok within 2s}
+  write: {rate: 20/s, good: ok within 2s}
+  cas: {rate: 4/s, keys: 3}
+  visibility: {rate: 1/s}
+phases: {healthy: {for: 15s}}
+expect: [{acknowledged.lost: 0}, {cas.violations: 0}, {stale.reads: 0}, {dirty.reads: 0}]
+"""
+
+
+def files(folder: Path) -> Path:
+    """Their workload's file, with the template beside it."""
+    (folder / "team.json").write_text(json.dumps(TEMPLATE))
+    (folder / "orders.yaml").write_text(WORKLOAD)
+    return folder / "orders.yaml"
+
+
 @pytest.fixture
 def theirs(tiny: LocalLab, tmp_path: Path) -> Iterator[Dataset]:
     """Their index with their documents in it, made as a run makes it."""
-    (tmp_path / "team.json").write_text(json.dumps(TEMPLATE))
-    (tmp_path / "orders.yaml").write_text(WORKLOAD)
-    workload = Dataset(load_workload(tmp_path / "orders.yaml"))
+    workload = Dataset(load_workload(files(tmp_path)))
     workload.refuse_unfit()
     alias, node = write_alias(INDEX), tiny.topology.data_nodes[0].name
     try:
@@ -131,3 +153,21 @@ def test_a_document_of_theirs_that_somebody_changed_is_found(tiny: LocalLab, the
     assert read["wrong_content"] == [CHANGED]
     (wrong,) = read["wrong_source"]
     assert wrong["id"] == CHANGED and wrong["says"].startswith("lines: expected [")
+
+
+def test_a_run_by_their_file_is_judged_and_read_back(tiny: LocalLab, tmp_path: Path, out: Path) -> None:
+    files(tmp_path)
+    file = tmp_path / "theirs.yaml"
+    file.write_text(EXPERIMENT.replace("TOPOLOGY", str(Path(__file__).parent / "data" / "tiny.yaml")))
+    code, output = cli("run", file, "--out", out, "--on", tiny.id)
+    folder = run_folder(out)
+    assert folder is not None, output
+    assert code == 0, output
+    findings = json.loads((folder / "findings.json").read_text())
+    found = {each["metric"]: each["verdict"] for each in findings["findings"]}
+    assert found["wrong.answers"] == found["documents.unexpected"] == found["cas.violations"] == "pass", found
+    plan = json.loads((folder / "plan.json").read_text())
+    assert plan["topology"]["settings"]["index"]["codec"] == "best_compression"
+    assert plan["experiment"]["load"]["dataset"]["mapping"]["properties"]["note"]["analyzer"] == "english"
+    read = json.loads((folder / "history" / "readback.json").read_text())
+    assert read["complete"] and read["content"]["documents"] == read["content"]["of"] == read["documents"] > 600
