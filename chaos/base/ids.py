@@ -1,7 +1,9 @@
 """The ids of the load's documents, whatever is in them: by them a read-back knows what became of each.
 
-Arrival ``k`` of a write makes ``w-<k>``; preloaded documents are ``p-<n>``, those of the probes of visibility
-``v-<n>``. Only the documents ``c-<n>``, for compare-and-set, change.
+The document in place ``i`` of arrival ``k`` is ``w-<k * stride + i>``, where the load's *stride* is the most documents
+that one of its requests writes. So with one document a request arrival ``k`` makes ``w-<k>``, and two operations that
+write never make the same id. Preloaded documents are ``p-<n>``, those of the probes of visibility ``v-<n>``. Only the
+documents ``c-<n>``, for compare-and-set, change.
 """
 
 from __future__ import annotations
@@ -9,9 +11,14 @@ from __future__ import annotations
 import re
 
 
-def write_id(k: int) -> str:
-    """The id of the document that arrival ``k`` writes."""
-    return f"w-{k}"
+def write_id(n: int) -> str:
+    """The id of the written document number ``n``: of arrival ``n`` where each writes one."""
+    return f"w-{n}"
+
+
+def arrival_of(n: int, stride: int) -> tuple[int, int]:
+    """The arrival that writes document number ``n``, and its place in that request (from 0)."""
+    return divmod(n, stride)
 
 
 def is_write(doc_id: object) -> bool:

@@ -14,9 +14,11 @@ from typing import Literal
 
 from chaos.base.errors import InvalidInput
 
-Answer = Literal["search", "get", "index", "query"]
-"""How an answer is judged (:mod:`chaos.load.outcomes`): as that of a search, of a get by id, of a write by id; of a
-search of which nobody knows what it must find."""
+Answer = Literal["search", "get", "index", "bulk", "query"]
+"""How an answer is judged (:mod:`chaos.load.outcomes`): as that of a search, of a get by id, of a write by id, of many
+writes in one request; of a search of which nobody knows what it must find."""
+WRITING: frozenset[Answer] = frozenset(("index", "bulk"))
+"""Answers to requests that write documents of their own: one each, or several."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class OperationKind:
     requests: Mapping[str, Answer]
 
     def __post_init__(self) -> None:
-        if not self.requests or len({answer == "index" for answer in self.requests.values()}) > 1:
+        if not self.requests or len({answer in WRITING for answer in self.requests.values()}) > 1:
             raise InvalidInput(
                 f"the operation '{self.name}' is made of {', '.join(self.requests) or 'nothing'}",
                 remedy="name at least one kind of request; either all of them write documents or none",
@@ -40,8 +42,8 @@ class OperationKind:
 
     @property
     def writes(self) -> bool:
-        """Whether each arrival writes a document of its own, which the final read-back then looks for."""
-        return "index" in self.requests.values()
+        """Whether each arrival writes documents of its own, which the final read-back then looks for."""
+        return not WRITING.isdisjoint(self.requests.values())
 
     @property
     def usual(self) -> str:
@@ -50,7 +52,7 @@ class OperationKind:
 
 
 READ = OperationKind("read", "searches or gets", {"search": "search", "get": "get"})
-WRITE = OperationKind("write", "index requests", {"index": "index"})
+WRITE = OperationKind("write", "index requests", {"index": "index", "bulk": "bulk"})
 USUAL = (READ, WRITE)
 
 

@@ -52,7 +52,7 @@ def stands(record: Record, found: Measure, gap: Gap) -> Measure:
 
 def acknowledged(record: Record, ids: Collection[Any]) -> tuple[float, float] | None:
     """When the first and the last of some documents was acknowledged (s of the run); None: none was by the load."""
-    numbers = np.array([number_of(each) for each in ids if is_write(each)], np.int64)
+    numbers = np.array([number_of(each) for each in ids if is_write(each)], np.int64) // record.stride
     if record.writer is None or not len(numbers):
         return None
     ends = [

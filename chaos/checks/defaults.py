@@ -17,7 +17,7 @@ from chaos.checks import catalogue, wrong
 from chaos.checks.check import Check, Scope
 from chaos.checks.data.operations import planned
 from chaos.checks.measure import Measure, Verdict, judge
-from chaos.checks.record import OUTCOMES, Expected, Record
+from chaos.checks.record import Expected, Record
 from chaos.checks.words import Words
 from chaos.history import models
 
@@ -69,7 +69,8 @@ def foreseen(experiment: Mapping[str, Any]) -> tuple[str, ...]:
     """The metrics that an experiment (in normal form) promises without a line, as far as its load tells."""
     load = experiment.get("load") or {}
     named = {line["metric"] for line in experiment.get("expect") or ()}
-    writes = any(models.writes(name, given) for name, given in models.operations(load).items())
+    every = {**models.operations(load), **models.closed(load)}
+    writes = any(models.writes(name, given) for name, given in every.items())
     return tuple(
         metric
         for metric, check in catalogue.checks().items()
@@ -100,7 +101,7 @@ def _measured(record: Record, metric: str, check: Check) -> bool:
 def _acknowledged(record: Record) -> int:
     """Writes of the run that the history or its read-back knows to be acknowledged."""
     load = record.writer
-    known = 0 if load is None else int(record.arrivals[load.name].counts[[OUTCOMES["ok"], OUTCOMES["partial"]]].sum())
+    known = 0 if load is None else record.acknowledged(load)
     return max(known, int((record.readback or {}).get("acknowledged") or 0))
 
 

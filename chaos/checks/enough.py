@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from chaos.base import text
 from chaos.checks.evidence import Gap, Spoils
-from chaos.checks.record import OUTCOMES, Record
+from chaos.checks.record import Record
 
 SENT = 0.9
 """Share of a phase's scheduled writes that must have been sent."""
@@ -38,7 +38,7 @@ def gaps(record: Record) -> tuple[Gap, ...]:
     if load is None:
         return (Gap("the load wrote nothing, so nothing that it wrote could be lost", None, Spoils.DATA),)
     found = []
-    for span in record.spans:
+    for span in () if load.closed else record.spans:
         due = int(load.rate * span.seconds)
         # by when they were due: what a fault hits while it is under way counts for that fault's phase
         due_here = record.arrivals[load.name].between(span.start, span.end)
@@ -46,8 +46,7 @@ def gaps(record: Record) -> tuple[Gap, ...]:
         if sent < SENT * due:
             says = f"in {span.name} only {text.count(sent)} of {text.count(due)} writes that were due were sent"
             found.append(Gap(says, None, Spoils.DATA))
-    answered = record.arrivals[load.name].counts
-    acknowledged = int(answered[[OUTCOMES["ok"], OUTCOMES["partial"]]].sum())
+    acknowledged = record.acknowledged(load)
     if acknowledged < ACKNOWLEDGED:
         says = (
             f"only {text.plural(acknowledged, 'write')} of the load were acknowledged, "

@@ -14,7 +14,7 @@ from chaos.checks import catalogue, enough, regained
 from chaos.checks.check import Rests
 from chaos.checks.good import FEWEST
 from chaos.checks.prospect import Length, Prospect
-from chaos.definitions.experiment import Experiment, Phase
+from chaos.definitions.experiment import ClosedLoop, Experiment, Phase
 
 NONE = Length(0.0, 0.0)
 LOOK = 1.0
@@ -128,8 +128,8 @@ def _healthy(experiment: Experiment) -> Iterator[str]:
 
 def _writes(experiment: Experiment) -> Iterator[str]:
     writer = experiment.load.writer
-    if writer is None:
+    if writer is None or isinstance(writer, ClosedLoop):
         return
     seconds = sum(length(phase).most for phase in experiment.phases)
-    if seconds > 0 and (note := enough.foreseen(float(writer.rate), seconds)):
+    if seconds > 0 and (note := enough.foreseen(writer.documents, seconds)):
         yield note

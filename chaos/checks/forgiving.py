@@ -88,7 +88,7 @@ def without(record: Record, some: tuple[Cause, ...]) -> Record | None:
     driver = any(cause.sends_late for cause in some)
     limited = any(cause.who == MACHINE for cause in some) and usable.limited(record)
     other = copy.copy(record)
-    other.arrivals = {}
+    other.arrivals = dict(record.arrivals)
     changed = False
     # under rules 1 a request that is refused as wrong is this suite's own mistake, and no failure
     never = NEVER if record.rules >= 2 else [*NEVER, OUTCOMES["client_error"]]

@@ -203,7 +203,9 @@ def first_writes(ladder: Ladder) -> Measure:
     record, watch = ladder.record, ladder.watch
     write = record.writer
     if write is None or write.rate <= 0:
-        return Measure.missing("seconds", "the load has no writes")
+        return Measure.missing("seconds", "the load has no writes at a rate")
+    if write.items > 1:
+        return Measure.missing("seconds", "a bulk goes to all shards at once, so none says which shard took no writes")
     if len(record.in_phase(write.name, ladder.span)) < FEWEST:
         return Measure.missing("seconds", f"fewer than {FEWEST} writes in the phase")
     shards, routing = _routing(record)

@@ -23,6 +23,7 @@ import pandas as pd
 from chaos.checks.arrivals import SECOND, UNANSWERED, Arrivals, Bools, Compact, Floats, Ints, per_window
 from chaos.history import during, models
 from chaos.history.events import Event
+from chaos.history.items import Items
 from chaos.history.models import Plan
 from chaos.history.reader import OUTCOMES as NAMES
 from chaos.history.reader import PhaseSpan
@@ -76,13 +77,16 @@ class HistoryLike(Protocol):
 class LoadOperation:
     """One kind of request. ``rate`` per second, ``good_within`` in seconds from the intended start.
 
-    ``writes``: whether each arrival writes a document of its own.
+    ``writes``: whether each arrival writes documents of its own, and ``items`` how many. ``closed``: it is a closed
+    loop, which has no rate, and whose answers are good whenever they come.
     """
 
     name: str
     rate: float
     good_within: float
     writes: bool = False
+    items: int = 1
+    closed: bool = False
 
 
 @dataclass(frozen=True)
@@ -151,6 +155,8 @@ class Record:
         self.stale: list[dict[str, Any]] = list(getattr(history, "stale", ()))
         self.wrong: list[dict[str, Any]] = list(getattr(history, "wrong", ()))
         self._lines: Callable[[str], list[dict[str, Any]]] = getattr(history, "lines", lambda name: [])
+        self.items: Items = getattr(history, "items", None) or Items.none()
+        """What became of each document of bulks."""
         self.recorded_rules = int(getattr(history, "recorded_rules", self.rules))
         """Those under which it was recorded: what a run leaves follows from them, whatever it is judged by."""
         self.seal: Look | None = getattr(history, "seal", None)
@@ -158,6 +164,9 @@ class Record:
         experiment: dict[str, Any] = self.plan.get("experiment") or {}
         self.planned_phases: list[dict[str, Any]] = list(experiment.get("phases") or [])
         self.operations = _operations(experiment)
+        """Open loops: availability and latency are judged on these alone."""
+        self.closed = _closed(experiment)
+        """Closed loops, of which throughput and cost are known, and what became of their documents."""
         self.expectations = _expectations(experiment)
         self.request_timeout = _request_timeout(self.plan)
         self.spans = tuple(
@@ -177,7 +186,7 @@ class Record:
         """The arrivals of each operation, read a batch at a time; moves ``last_seen`` on to the last of them."""
         place = {span.name: span.index for span in self.spans}
         index = np.array([place[span.name] for span in self.spans] + [-1], np.int16)  # -1 picks the last: no phase
-        parts: dict[str, list[Arrivals]] = {op.name: [] for op in self.operations}
+        parts: dict[str, list[Arrivals]] = {op.name: [] for op in (*self.operations, *self.closed)}
         names: dict[str, list[str]] = {"client": [], "node": []}
         for frame in history.batches(COLUMNS):
             last = [int(frame[name].max()) for name in ("intended", "end") if len(frame)]
@@ -188,7 +197,7 @@ class Record:
                 "phase": index[history.span_of(frame)],
                 **{name: _codes(frame[name], known) for name, known in names.items()},
             }
-            for op in self.operations:
+            for op in (*self.operations, *self.closed):
                 mask = (frame["op"] == op.name).to_numpy()
                 own = {name: column[mask] for name, column in columns.items()}
                 parts[op.name].append(Arrivals.of(**own, good_within=op.good_within))
@@ -296,7 +305,19 @@ class Record:
     @property
     def writer(self) -> LoadOperation | None:
         """The operation that writes documents; None when the load writes nothing."""
-        return next((op for op in self.operations if op.writes), None)
+        return next((op for op in (*self.operations, *self.closed) if op.writes), None)
+
+    @property
+    def stride(self) -> int:
+        """How written documents are numbered (:mod:`chaos.base.ids`)."""
+        return max((op.items for op in (*self.operations, *self.closed)), default=1)
+
+    def acknowledged(self, op: LoadOperation) -> int:
+        """How many documents of an operation were acknowledged: of a request that wrote one, where its outcome is ok or
+        partial (chaos/observe/written.py); of a bulk, by its documents."""
+        if op.items > 1:
+            return int(self.items.acknowledged.sum())
+        return int(self.arrivals[op.name].counts[[OUTCOMES["ok"], OUTCOMES["partial"]]].sum())
 
     @property
     def readers(self) -> tuple[str, ...]:
@@ -338,8 +359,21 @@ def windows(span_start: int, span_end: int, width: float) -> list[tuple[int, int
 
 def _operations(experiment: Mapping[str, Any]) -> tuple[LoadOperation, ...]:
     return tuple(
-        LoadOperation(name, float(given.get("rate") or 0), float(given["good_within"]), models.writes(name, given))
+        LoadOperation(
+            name,
+            float(given.get("rate") or 0),
+            float(given["good_within"]),
+            models.writes(name, given),
+            int(given.get("items") or 1),
+        )
         for name, given in models.operations(experiment.get("load")).items()
+    )
+
+
+def _closed(experiment: Mapping[str, Any]) -> tuple[LoadOperation, ...]:
+    return tuple(
+        LoadOperation(name, 0.0, math.inf, bool(given.get("writes")), int(given.get("items") or 1), closed=True)
+        for name, given in models.closed(experiment.get("load")).items()
     )
 
 

@@ -71,7 +71,7 @@ def without(record: Record) -> Record | None:
     if not count(record) or not any(part.counts[WRONG].any() for part in record.arrivals.values()):
         return None
     other = copy.copy(record)
-    other.arrivals = {
+    other.arrivals = record.arrivals | {
         op.name: record.arrivals[op.name].forgiving(lambda part: part.outcome == WRONG, op.good_within)
         for op in record.operations
     }

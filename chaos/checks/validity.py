@@ -115,7 +115,7 @@ def gaps(conditions: Iterable[Condition]) -> list[Gap]:
 
 def conditions(record: Record) -> tuple[Condition, ...]:
     """All conditions, in the order in which they are shown."""
-    parts = list(record.arrivals.values())
+    parts = [record.arrivals[op.name] for op in record.operations]
     outcomes = sum((part.counts.sum(axis=1) for part in parts), np.zeros(len(OUTCOMES), np.int64))
     scheduled = int(outcomes.sum())
     samples = [event for event in record.driver if event.get("kind") == "self"]
@@ -188,7 +188,7 @@ def hopeful(record: Record) -> Record | None:
     if not any(part.counts[lost].any() for part in record.arrivals.values()):
         return None
     other = copy.copy(record)
-    other.arrivals = {
+    other.arrivals = record.arrivals | {
         op.name: record.arrivals[op.name].forgiving(lambda part: np.isin(part.outcome, lost), op.good_within)
         for op in record.operations
     }

@@ -21,7 +21,7 @@ from chaos.base.ids import probe_id
 from chaos.checks import contents, coverage, dated, strangers
 from chaos.checks.check import Check, Rests, Scope
 from chaos.checks.measure import Bound, Measure
-from chaos.checks.record import OUTCOMES, Record
+from chaos.checks.record import Record
 from chaos.checks.trial import Altered, Trial, first, read_back
 from chaos.checks.words import Item, Tables, Words
 
@@ -135,12 +135,13 @@ def _beyond(counts: dict[str, int], twice: int, recovered: int) -> str:
 
 
 def _recorded(record: Record) -> int:
-    """Writes of the load that the history knows to be acknowledged (ok and partial: chaos/observe/written.py)."""
-    return sum(int(record.arrivals[op].counts[[OUTCOMES["ok"], OUTCOMES["partial"]]].sum()) for op in _writers(record))
+    """Documents of the load that the history knows to be acknowledged."""
+    return 0 if record.writer is None else record.acknowledged(record.writer)
 
 
 def _writers(record: Record) -> tuple[str, ...]:
-    return () if record.writer is None else (record.writer.name,)
+    """Of a closed loop nobody can say how much was due, so it is not asked whether it was enough."""
+    return () if record.writer is None or record.writer.closed else (record.writer.name,)
 
 
 def _read(readback: dict[str, Any]) -> int:

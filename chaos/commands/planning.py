@@ -166,6 +166,11 @@ def print_plans(
             out.print(f"  a series of {repeat} runs, seeds {first} to {first + repeat - 1}", markup=False)
 
 
+def _requests(operation: Any) -> str:
+    """What an operation's requests are, in words."""
+    return operation.operation if operation.items == 1 else f"{operation.operation} of {operation.items} documents"
+
+
 def _print_plan(experiment: Any, seed: int, room: dict[str, int], offers: Any, *, as_json: bool = False) -> None:
     """``room``: bytes that may be needed of the record's disk and of the state folder's, by what for."""
     from chaos.checks import defaults
@@ -183,7 +188,7 @@ def _print_plan(experiment: Any, seed: int, room: dict[str, int], offers: Any, *
         stated = experiment.good_in_file.get(operation.name)
         whose = f" (given on the command line; the file says {stated.text})" if stated is not None else ""
         out.print(
-            f"  load: {operation.name} {operation.operation} {operation.rate.text}, good within "
+            f"  load: {operation.name} {_requests(operation)} {operation.rate.text}, good within "
             f"{operation.good_within.text}{whose}, from zones {', '.join(experiment.client_zones)}",
             markup=False,
         )

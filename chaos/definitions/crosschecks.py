@@ -80,7 +80,7 @@ def _operations(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
     """A workload has the operations that it declares, each of the kinds of request that it declares for it."""
     workload = file.load.workload
     declared = grammar.declared(workload)
-    for name, given in file.load.operations.items():
+    for name, given in {**file.load.operations, **file.load.closed}.items():
         if name not in declared:
             says = f'the workload {workload} has no operation "{name}": expected {" or ".join(declared)}'
             yield Problem(("load", name), says, at_key=True)
@@ -91,6 +91,16 @@ def _operations(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
         elif declared[name].requests[given.operation or declared[name].usual] == "get" and not file.load.documents:
             says = f"a {name} gets documents that are there before, and there are none: expected 1 or more"
             yield Problem(("load", "documents"), says)
+        elif (declared[name].requests[given.operation or declared[name].usual] == "bulk") != (given.items is not None):
+            kind = given.operation or declared[name].usual
+            if given.items is None:
+                says = f"a {kind} has several documents: expected items, the number in each, for example items: 500"
+                yield Problem(("load", name), says, at_key=True)
+            else:
+                bulks = [each for each, answer in declared[name].requests.items() if answer == "bulk"]
+                instead = f"operation: {bulks[0]} beside it, or no items" if bulks else "no items"
+                says = f"requests of the kind {kind} write one document each: expected {instead}"
+                yield Problem(("load", name, "items"), says)
 
 
 def _controller(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:
@@ -345,13 +355,20 @@ def _expect(file: ExperimentFile, declared: Mapping[str, OperationKind]) -> Iter
         metric = given.metric
         loc: Loc = ("expect", index)
         op = given.grammar.operation
-        if op is not None and op not in loads:
+        if op is not None and op in file.load.closed:
+            says = f"{metric} is of an open loop, and load.{op} is a closed one: expected rate and good there, or"
+            yield Problem((*loc, metric), f"{says} documents.acknowledged here", at_key=True)
+        elif op is not None and op not in loads:
             yield Problem(
                 (*loc, metric),
                 f"{metric} needs a {op} load, and there is none: expected load.{op}, or a metric of "
                 f"{' or '.join(loads)}",
                 at_key=True,
             )
+        writers = [each.name for each in declared.values() if each.writes]
+        if metric == "documents.acknowledged" and not set(writers) & {*loads, *file.load.closed}:
+            says = f"{metric} needs a load that writes documents, and there is none: expected load.write"
+            yield Problem((*loc, metric), says, at_key=True)
         needs = given.grammar.needs
         if needs and not any(getattr(file.load, name) for name in needs):
             wanted = " or ".join(f"load.{name}" for name in needs)
@@ -409,9 +426,16 @@ def _recovery(
                 "expected a phase with inject, undo, do or during",
             )
     writers = [kind.name for kind in declared.values() if kind.writes]
-    if metric == "recovery.first_writes" and not any(name in file.load.operations for name in writers):
+    closed = [name for name in file.load.closed if name in writers]
+    if metric == "recovery.first_writes" and closed:
+        says = f"{metric} is of an open loop, and load.{closed[0]} is a closed one: expected rate and good there"
+        yield Problem((*loc, metric), says, at_key=True)
+    elif metric == "recovery.first_writes" and not any(name in file.load.operations for name in writers):
         wanted = " or ".join(f"load.{name}" for name in writers) or "a workload that writes"
         yield Problem((*loc, metric), f"{metric} needs a write load, and there is none: expected {wanted}", at_key=True)
+    elif metric == "recovery.first_writes" and any(each.items for each in file.load.operations.values()):
+        says = f"{metric} is of requests that write one document each, for a bulk goes to all shards at once: expected"
+        yield Problem((*loc, metric), f"{says} documents.acknowledged, or no operation: bulk", at_key=True)
 
 
 def _guards(file: ExperimentFile) -> Iterator[Problem]:

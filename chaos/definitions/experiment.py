@@ -79,16 +79,48 @@ Objective = Annotated[
     ),
 ]
 
-_RATE = Field(description="arrivals per second, open loop, for example 100/s")
-_WHAT_IS_GOOD = Field(description="for example 'ok within 100ms'")
+_RATE = Field(default=None, description="arrivals per second, open loop, for example 100/s")
+_WHAT_IS_GOOD = Field(default=None, description="for example 'ok within 100ms'")
+MOST_CLIENTS = 64
+
+
+MOST_ITEMS = 10_000
+"""Documents of one bulk. OpenSearch limits bytes (``http.max_content_length``, 100 MB), and advises 5 to 15 MiB."""
 
 
 class OperationFile(Strict):
-    """One operation of the load as written. The grammar makes one of each that a workload declares."""
+    """One operation of the load as written: an open loop with a rate and an objective, or a closed loop of clients.
 
-    rate: PositiveRate = _RATE
-    good: Objective = _WHAT_IS_GOOD
+    The grammar makes one of each that a workload declares.
+    """
+
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["rate", "good"]}, {"required": ["clients"]}]})
+
+    rate: PositiveRate | None = _RATE
+    good: Objective | None = _WHAT_IS_GOOD
+    clients: StrictInt | None = Field(
+        default=None,
+        ge=1,
+        le=MOST_CLIENTS,
+        description="instead of rate and good: a closed loop of so many clients, each of which sends its next request "
+        "when the one before was answered; it gives throughput and costs, and neither availability nor latency",
+    )
     operation: str | None = Field(default=None, description="the kind of request; default the workload's usual one")
+    items: StrictInt | None = Field(
+        default=None, ge=2, le=MOST_ITEMS, description="of bulk requests: how many documents each has, for example 500"
+    )
+
+    @model_validator(mode="after")
+    def _open_or_closed(self) -> OperationFile:
+        if self.clients is None:
+            for name, example in (("rate", "rate: 100/s"), ("good", "good: ok within 1s")):
+                if getattr(self, name) is None:
+                    raise ValueError(f"{name} is missing: expected for example {example}")
+        elif self.rate is not None or self.good is not None:
+            raise ValueError(
+                "clients make a closed loop, which has neither rate nor objective: expected clients, or rate and good"
+            )
+        return self
 
 
 class Client(Strict):
@@ -183,12 +215,26 @@ class LoadFile(Strict):
 
     @property
     def operations(self) -> dict[str, OperationFile]:
-        """Those that are asked for, by name, in the order in which workloads declare them."""
+        """Those in an open loop, by name, in the order in which workloads declare them."""
+        return {name: given for name, given in self._given.items() if given.clients is None}
+
+    @property
+    def closed(self) -> dict[str, OperationFile]:
+        """Those in a closed loop, by name."""
+        return {name: given for name, given in self._given.items() if given.clients is not None}
+
+    @property
+    def _given(self) -> dict[str, OperationFile]:
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         return {name: given for name, given in fields.items() if isinstance(given, OperationFile)}
 
     @model_validator(mode="after")
     def _something(self) -> LoadFile:
+        if self.closed and not self.operations:
+            raise ValueError(
+                "a load of closed loops alone, in which outages hide: expected an operation with a rate beside it, "
+                "for example read: {rate: 5/s, good: ok within 1s}"
+            )
         if not self.operations:
             raise ValueError("a load without operations: expected read, write or both")
         return self
@@ -197,7 +243,8 @@ class LoadFile(Strict):
 class Operation(Strict):
     """One open-loop stream of requests. ``rate`` per second, ``good_within`` in seconds.
 
-    ``operation``: the kind of request. ``writes``: whether each arrival writes a document of its own.
+    ``operation``: the kind of request. ``writes``: whether each arrival writes documents of its own; ``items``: how
+    many.
     """
 
     name: str
@@ -205,6 +252,12 @@ class Operation(Strict):
     good_within: Duration
     operation: str
     writes: bool = False
+    items: int = 1
+
+    @property
+    def documents(self) -> float:
+        """Documents written per second."""
+        return float(self.rate) * self.items if self.writes else 0.0
 
     @model_validator(mode="before")
     @classmethod
@@ -215,13 +268,29 @@ class Operation(Strict):
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        return {key: value for key, value in data.items() if key != "writes" or value != (self.name == WRITE.name)}
+        usual = {"writes": self.name == WRITE.name, "items": 1}
+        return {key: value for key, value in data.items() if key not in usual or value != usual[key]}
+
+
+class ClosedLoop(Strict):
+    """An operation of ``clients`` that each send their next request when the one before was answered. The other fields
+    are those of :class:`Operation`."""
+
+    name: str
+    clients: int
+    operation: str
+    writes: bool
+    items: int = 1
 
 
 class Load(Strict):
-    """The load, resolved. In its normal form each operation stands under its name, and the usual ones always do."""
+    """The load, resolved. In its normal form each operation stands under its name, and the usual ones always do.
+
+    ``operations`` are open loops: what is said of availability and latency is said of these alone.
+    """
 
     operations: tuple[Operation, ...] = ()
+    closed: tuple[ClosedLoop, ...] = ()
     cas: CompareAndSet | None = None
     visibility: Visibility | None = None
     arrivals: Arrivals = "uniform"
@@ -236,9 +305,19 @@ class Load(Strict):
         return next((operation for operation in self.operations if operation.name == name), None)
 
     @property
-    def writer(self) -> Operation | None:
+    def every(self) -> tuple[Operation | ClosedLoop, ...]:
+        """Open loops, then closed ones."""
+        return (*self.operations, *self.closed)
+
+    @property
+    def writer(self) -> Operation | ClosedLoop | None:
         """The operation that writes documents, if there is one. A workload declares one at most."""
-        return next((operation for operation in self.operations if operation.writes), None)
+        return next((operation for operation in self.every if operation.writes), None)
+
+    @property
+    def stride(self) -> int:
+        """The most documents that one request writes: by it documents are numbered (:mod:`chaos.base.ids`)."""
+        return max(operation.items for operation in self.every)
 
     @model_validator(mode="before")
     @classmethod
@@ -261,6 +340,7 @@ class Load(Strict):
         data = {**dict.fromkeys(kind.name for kind in USUAL), **operations, **data}
         off = {key for key in ("cas", "visibility", "dataset") if data.get(key) is None}
         off |= {"workload"} if self.workload == DOCUMENTS else set()
+        off |= set() if self.closed else {"closed"}
         return {key: value for key, value in data.items() if key not in off}
 
 
@@ -606,12 +686,23 @@ def resolve(
     operations = tuple(
         Operation(
             name=name,
-            rate=given.rate,
-            good_within=given.good,
+            rate=given.rate,  # type: ignore[arg-type]  # an open loop has both
+            good_within=given.good,  # type: ignore[arg-type]
             operation=given.operation or declared[name].usual,
             writes=declared[name].writes,
+            items=given.items or 1,
         )
         for name, given in file.load.operations.items()
+    )
+    closed = tuple(
+        ClosedLoop(
+            name=name,
+            clients=int(given.clients or 0),
+            operation=given.operation or declared[name].usual,
+            writes=declared[name].writes,
+            items=given.items or 1,
+        )
+        for name, given in file.load.closed.items()
     )
     return Experiment(
         name=file.name,
@@ -622,6 +713,7 @@ def resolve(
         topology=topology,
         load=Load(
             operations=operations,
+            closed=closed,
             cas=file.load.cas,
             visibility=file.load.visibility,
             arrivals=file.load.arrivals,

@@ -107,7 +107,14 @@ def _load(load: Load) -> Iterator[str]:
         written = {"rate": operation.rate, "good": f"ok within {operation.good_within.text}"}
         if operation.operation != usual.get(operation.name):
             written["operation"] = operation.operation
+        if operation.items != 1:
+            written["items"] = operation.items
         yield f"  {operation.name}: {flow(written)}"
+    for loop in load.closed:
+        given: dict[str, Any] = {"clients": loop.clients}
+        given |= {"operation": loop.operation} if loop.operation != usual.get(loop.name) else {}
+        given |= {"items": loop.items} if loop.items != 1 else {}
+        yield f"  {loop.name}: {flow(given)}"
     for name, check in (("cas", load.cas), ("visibility", load.visibility)):
         if check is not None:
             yield f"  {name}: {flow(check)}"

@@ -8,6 +8,8 @@ flushed at least every second. ``scheduled.bin`` is written *before* its arrival
 without an outcome row is a known unknown and never just absent. ``history/arrivals.json`` names the tables
 behind the small integers. ``history/events.jsonl`` (the runner) and ``history/driver.jsonl`` (the driver)
 hold one JSON object a line.
+
+``history/items.bin`` is there where requests write several documents: what became of each (:mod:`chaos.history.items`).
 """
 
 from __future__ import annotations
@@ -61,6 +63,33 @@ class Outcome(IntEnum):
     no copy took (:mod:`chaos.load.right`). Never good, and of a write no acknowledgement. It says what came, and not
     who sent it: a proxy that forges answers looks like a node that does. Runs under rules 1 have none."""
 
+
+class ItemOutcome(IntEnum):
+    """What became of one document of a bulk that was answered, by the item of the answer that stands for it."""
+
+    CREATED = 0
+    UPDATED = 1
+    """Acknowledged, over a document of that id: a second try of our own, since ids are ours alone."""
+    DEGRADED = 2
+    """Acknowledged, and a copy that should have taken it did not."""
+    REJECTED = 3
+    """429."""
+    BLOCKED = 4
+    """403: the index takes no writes now (``cluster_block_exception``), as beyond the flood stage of a disk."""
+    CONFLICT = 5
+    """409: it met an earlier try of its own, which was not acknowledged."""
+    INVALID = 6
+    """Any other 4xx: a document that the mapping refuses, an index that is not there."""
+    FAILED = 7
+    """5xx."""
+    UNKNOWN = 8
+    """The answer has nothing that stands for it, or what stands for it cannot be read."""
+    WRONG = 9
+    """What stands for it speaks of another document, or contradicts itself. No acknowledgement."""
+
+
+ACKNOWLEDGED_ITEMS = (ItemOutcome.CREATED, ItemOutcome.UPDATED, ItemOutcome.DEGRADED)
+"""Of these the cluster said that it has them."""
 
 NO_INDEX = 255
 """Stands for "none" in the one-byte columns ``client`` and ``node``."""

@@ -85,6 +85,11 @@ def operations(load: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any]]:
     return {**usual, **named}
 
 
+def closed(load: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any]]:
+    """The closed loops of a load in normal form, by name. Of these nothing is said about availability and latency."""
+    return {str(each["name"]): each for each in (load or {}).get("closed") or ()}
+
+
 def writes(name: str, operation: Mapping[str, Any]) -> bool:
     """Whether each arrival of an operation writes a document of its own. ``operation``: in normal form."""
     return bool(operation.get("writes", name == WRITES))

@@ -29,6 +29,7 @@ from chaos.base.errors import HistoryError
 from chaos.base.paths import fsync_folder
 from chaos.history import seal
 from chaos.history.format import ARRIVAL, HISTORY_VERSION, NO_INDEX, SCHEDULED, Outcome
+from chaos.history.items import Items
 from chaos.history.models import Plan
 from chaos.history.writer import (
     ARRIVALS,
@@ -37,6 +38,7 @@ from chaos.history.writer import (
     CONTROLLER_EVENTS,
     DRIVER_EVENTS,
     EVENTS,
+    ITEMS,
     PARQUET,
     PROBES,
     STALE,
@@ -152,6 +154,11 @@ class History:
     def seal(self) -> seal.Look | None:
         """The folder held against the run's seal; None for a history that is in no folder."""
         return seal.look(self.folder) if (self.folder / "plan.json").is_file() else None
+
+    @cached_property
+    def items(self) -> Items:
+        """What became of each document of bulks; of none where no request wrote several."""
+        return Items.read(self.folder / "history" / ITEMS)
 
     @cached_property
     def readback(self) -> dict[str, Any] | None:

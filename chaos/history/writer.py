@@ -29,6 +29,8 @@ from chaos.history.format import HISTORY_VERSION
 ARRIVALS = "arrivals.bin"
 SCHEDULED = "scheduled.bin"
 TABLES = "arrivals.json"
+ITEMS = "items.bin"
+"""What became of each document of bulks, as :mod:`chaos.history.items` has it."""
 PARQUET = "arrivals.parquet"
 EVENTS = "events.jsonl"
 DRIVER_EVENTS = "driver.jsonl"

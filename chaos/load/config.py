@@ -18,6 +18,9 @@ from pydantic import (
 from chaos.base.access import PLAIN, Access
 from chaos.base.operations import Answer
 
+AFTER_FAILURE_S = 0.1
+"""How long a client of a closed loop waits after a request that failed. Clients back off in many ways; without any
+pause a node that refuses connections would be asked as fast as the driver can."""
 FEWEST_AT_ONCE = 2000
 """Requests that the driver can have under way, at least."""
 
@@ -31,6 +34,7 @@ class OperationConfig(_Data):
 
     ``answer``: how its answers are judged; by default as the kind's name says.
     ``good_within_s``: for the status stream's count of good ones; None: every ok is good.
+    ``items``: documents that each request writes.
     """
 
     name: str
@@ -38,6 +42,7 @@ class OperationConfig(_Data):
     answer: Answer
     rate: float = Field(gt=0)
     good_within_s: float | None = None
+    items: int = Field(default=1, ge=1)
 
     @model_validator(mode="before")
     @classmethod
@@ -47,7 +52,22 @@ class OperationConfig(_Data):
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        return {key: value for key, value in data.items() if key != "answer" or value != self.kind}
+        usual = {"answer": self.kind, "items": 1}
+        return {key: value for key, value in data.items() if usual.get(key, value) != value or key not in usual}
+
+
+class ClosedConfig(_Data):
+    """An operation of ``clients`` that each send their next request when the one before was answered.
+
+    The other fields are those of :class:`OperationConfig`.
+    """
+
+    name: str
+    kind: str
+    answer: Answer
+    clients: int = Field(ge=1)
+    items: int = Field(default=1, ge=1)
+    good_within_s: None = None
 
 
 class ProbeConfig(_Data):
@@ -176,7 +196,8 @@ class DriverConfig(_Data):
     workload: str = "documents"
     dataset: dict[str, Any] | None = None
     """Of a workload that is a file: its definition in normal form (:mod:`chaos.definitions.workload`)."""
-    operations: tuple[OperationConfig, ...] = Field(min_length=1, max_length=254)
+    operations: tuple[OperationConfig, ...] = Field(min_length=1, max_length=200)
+    closed: tuple[ClosedConfig, ...] = Field(default=(), max_length=50)
     arrivals: Literal["uniform", "poisson"] = "uniform"
     documents: int = Field(default=0, ge=0)
     shards: int | None = Field(default=None, ge=1)
@@ -207,13 +228,25 @@ class DriverConfig(_Data):
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
         kept = ("shards", "copies", "visible_after_s", "dataset")
+        data = {key: value for key, value in data.items() if key != "closed" or value}
         return {key: value for key, value in data.items() if key not in kept or value is not None}
+
+    @property
+    def every(self) -> tuple[OperationConfig | ClosedConfig, ...]:
+        """All operations in the order of their numbers: open loops first."""
+        return (*self.operations, *self.closed)
+
+    @property
+    def stride(self) -> int:
+        """The most documents that one request of the load writes: by it documents are numbered."""
+        return max(operation.items for operation in self.every)
 
     @property
     def at_once(self) -> int:
         """How many requests may be under way at once. An arrival that finds so many is ``dropped``."""
         rate = sum(operation.rate for operation in self.operations)
-        return self.pool or max(FEWEST_AT_ONCE, math.ceil(1.2 * rate * self.client.timeout_s))
+        clients = sum(operation.clients for operation in self.closed)
+        return self.pool or max(FEWEST_AT_ONCE, math.ceil(1.2 * rate * self.client.timeout_s)) + clients
 
     @model_validator(mode="after")
     def _pinned_to_a_target(self) -> DriverConfig:
@@ -223,6 +256,6 @@ class DriverConfig(_Data):
         for client in self.clients:
             if client.through is not None and client.through not in nodes:
                 raise ValueError(f"clients of zone {client.zone} go through {client.through!r}, not among {nodes}")
-        if self.documents == 0 and any(operation.answer == "get" for operation in self.operations):
+        if self.documents == 0 and any(operation.answer == "get" for operation in self.every):
             raise ValueError("the operation get reads preloaded documents, and there are none")
         return self

@@ -88,6 +88,9 @@ class Dataset(Workload):
     def requests(self, index: str, documents: int) -> Requests:
         return Requests(self, index, documents)
 
+    def strided(self, index: str, documents: int, stride: int) -> Requests:
+        return Requests(self, index, documents, stride)
+
     def numbers(self, doc_id: str, value: int = 0) -> dict[str, int]:
         number, named = number_of(doc_id), doc_id
         if is_key(doc_id):
@@ -185,10 +188,11 @@ def finder(name: str, field: FieldFile, seed: int, draws: Draws) -> Finder:
 
 
 class Requests:
-    """Makes the request of each arrival from its number alone."""
+    """Makes the request of each arrival from its number alone. ``stride``: see :meth:`Workload.strided`."""
 
-    def __init__(self, workload: Dataset, index: str, documents: int) -> None:
+    def __init__(self, workload: Dataset, index: str, documents: int, stride: int = 1) -> None:
         self._workload, self._index, self._documents = workload, index, documents
+        self._stride = stride
         definition = workload.definition
         self._draws = Draws(definition.seed)  # apart from those of documents, which cost by their number
         self.mix = [
@@ -205,7 +209,8 @@ class Requests:
             return Request("PUT", f"/{self._index}/_doc/{doc_id}?{WRITE_FIELDS}", self._workload.body(doc_id))
         if kind == "search":
             drawn = self._draws.of(f"q-{k}")
-            return self._slots[Draws.check(drawn) % len(self._slots)].request(self._path, drawn, k)
+            newest = k * self._stride  # the document by whose date searches say "now"
+            return self._slots[Draws.check(drawn) % len(self._slots)].request(self._path, drawn, newest)
         scattered = (k * 2654435761) % 2**32 >> 7  # neighbours in time ask for different things
         return Request("GET", f"/{self._index}/_doc/{preload_id(scattered % self._documents)}", None)
 
@@ -242,7 +247,7 @@ class Query:
         return self.body(self._draws.of(f"q-{number}"), number)
 
     def request(self, path: str, drawn: Drawn, number: int) -> Request:
-        """The request of arrival ``number`` with these draws."""
+        """The request with these draws. ``number``: of the newest document by then."""
         asks = None
         if self._finder is not None and self._which is not None:
             asks = self._finder.texts[self._which(drawn)]

@@ -21,6 +21,7 @@ from typing import Any
 
 import gevent
 import locust
+import numpy as np
 import opensearchpy
 import psutil
 from gevent import Timeout
@@ -32,12 +33,24 @@ from urllib3.exceptions import HTTPError
 from chaos.base.addresses import Address
 from chaos.base.errors import HistoryError
 from chaos.history.format import ARRIVAL, NO_INDEX, Outcome
-from chaos.history.writer import ARRIVALS, DRIVER_EVENTS, SCHEDULED, STALE, EventWriter, RowWriter, write_tables
+from chaos.history.format import SCHEDULED as SCHEDULED_ROW
+from chaos.history.items import entry
+from chaos.history.writer import (
+    ARRIVALS,
+    DRIVER_EVENTS,
+    ITEMS,
+    SCHEDULED,
+    STALE,
+    EventWriter,
+    RowWriter,
+    write_tables,
+)
 from chaos.load import queries, workloads
 from chaos.load.balancer import Balancer
+from chaos.load.bulks import Bulks
 from chaos.load.cas import CompareAndSet, turn_of
 from chaos.load.clients import Trace, by_default_policy, single
-from chaos.load.config import ClientHost, DriverConfig, Target
+from chaos.load.config import AFTER_FAILURE_S, ClientHost, DriverConfig, Target
 from chaos.load.examples import Examples
 from chaos.load.exchange import Paced, Send
 from chaos.load.known import Known
@@ -163,13 +176,14 @@ class Engine:
     ) -> None:
         """``report``: see :data:`Report`. ``say``: a message to the parent. ``fail``: ends the process."""
         self._config = config
+        self._every = config.every
         self._report = report
         self._say = say
         self._fail = fail
         out = Path(config.out)
         write_tables(
             out,
-            operations=[operation.name for operation in config.operations],
+            operations=[operation.name for operation in config.every],
             clients=[client.zone for client in config.clients],
             nodes=[target.node for target in config.targets],
         )
@@ -179,11 +193,21 @@ class Engine:
         self._schedule = Schedule([operation.rate for operation in config.operations], config.arrivals, config.seed)
         self._workload = workloads.of(config.workload, config.dataset)
         self._requests: Requests = (
-            self._workload.requests(config.index, config.documents)
+            self._workload.strided(config.index, config.documents, config.stride)
             if config.queries is None
             else queries.Requests(queries.read(config.queries, config.readable))
         )
-        self._writes = None if config.alias is None else self._workload.requests(config.alias, config.documents)
+        self._stride = config.stride
+        self._writes = (
+            None if config.alias is None else self._workload.strided(config.alias, config.documents, config.stride)
+        )
+        self._bulks = [
+            Bulks(self._workload, config.alias or config.index, each.items, self._stride)
+            if each.answer == "bulk"
+            else None
+            for each in config.every
+        ]
+        self._item_rows = RowWriter(out / ITEMS, self._broken) if any(self._bulks) else None
         self._zones = [_Zone(host, config, number) for number, host in enumerate(config.clients)]
         self._pool = Pool(config.at_once)
         self._balanced = config.client.kind == "load-balancer"
@@ -193,7 +217,7 @@ class Engine:
         self._stop_ns: int | None = None
         self._scheduler_done = Event()
         self._closed = False
-        self._second = _Second(len(config.operations))
+        self._second = _Second(len(config.every))
         self._slices: list[tuple[int, int, float | None]] = []
         self._apart: list[list[tuple[int, int, float | None]]] = [[] for _ in config.usable]
         self._pulse = Pulse(config.instruments)
@@ -303,6 +327,9 @@ class Engine:
         self._go.set()
         for check in self._checks:
             self._spawn(check.walk, start_ns)
+        for number, loop in enumerate(self._config.closed):
+            for _ in range(loop.clients):
+                self._spawn(self._keep_sending, len(self._config.operations) + number, start_ns)
 
     def run(self) -> None:
         """Walk the schedule until stopped: the whole task of the one locust user."""
@@ -350,8 +377,9 @@ class Engine:
         last |= {"pulse": self._pulse.taken(), "wrong": dict(self._wrong.counts)}
         if errors := self._said.taken():
             last["errors"] = errors
-        files: list[Paced | EventWriter | RowWriter | Examples] = [*self._checks, self._rows, self._plan_rows]
-        files.append(self._wrong)
+        files: list[Paced | EventWriter | RowWriter | Examples] = [*self._checks]
+        files += [] if self._item_rows is None else [self._item_rows]
+        files += [self._rows, self._plan_rows, self._wrong]
         for file in [*files, self._stale] if self._stale is not None else files:
             with suppress(OSError):  # ``_broken`` has heard of it
                 file.close()
@@ -418,12 +446,29 @@ class Engine:
         self._second.dropped += 1
         self._record(k, op, _DROPPED, 0, NO_INDEX, NO_INDEX, 0, intended, 0, 0, 0)
 
+    def _keep_sending(self, op: int, start_ns: int) -> None:
+        """One client of a closed loop: its next request leaves when the one before was answered."""
+        while (wait := start_ns - time.monotonic_ns()) > 0:
+            gevent.sleep(wait / SECOND)
+        row = np.zeros(1, SCHEDULED_ROW)
+        while self._stop_ns is None and not self._closed:
+            k, intended = self._schedule.take(), time.monotonic_ns()
+            row["k"], row["op"], row["intended"] = k, op, intended
+            self._plan_rows.add(row.tobytes())
+            self._plan_rows.flush()
+            sent = self._pool.spawn(self._arrive, k, op, intended)
+            sent.join()
+            if not sent.value:
+                gevent.sleep(AFTER_FAILURE_S)
+
     # -- one arrival -------------------------------------------------------------------------------------
 
-    def _arrive(self, k: int, op: int, intended: int) -> None:
+    def _arrive(self, k: int, op: int, intended: int) -> bool:
+        """Send one request and record what became of it; whether it was answered, and so that something was done."""
         start = time.monotonic_ns()
         self._sent += 1
-        self._second.lags.append(start - intended)
+        if op < len(self._config.operations):
+            self._second.lags.append(start - intended)
         trace = Trace()
         client = client_of(k, op, len(self._zones), self._config.seed)
         outcome, status, length = _UNKNOWN, 0, 0
@@ -432,16 +477,23 @@ class Engine:
         timer = None if self._library_policy else Timeout.start_new(self._config.client.timeout_s)
         try:
             zone = self._zones[client]
-            operation = self._config.operations[op]
-            writes = self._writes if operation.answer == "index" else None
-            request = (writes or self._requests).of(operation.kind, k)
-            path = request.path if writes is None else requiring_alias(request.path)
-            asked = self._judge.sent(operation.answer, k, request, path, start)
+            operation = self._every[op]
+            if (bulks := self._bulks[op]) is not None:
+                request = bulks.of(k)
+                path = request.path if self._writes is None else requiring_alias(request.path)
+                asked = self._judge.sent_bulk(path, k * self._stride, operation.items)
+            else:
+                writes = self._writes if operation.answer == "index" else None
+                request = (writes or self._requests).of(operation.kind, k)
+                path = request.path if writes is None else requiring_alias(request.path)
+                asked = self._judge.sent(operation.answer, k, request, path, start)
             status, text = zone.sender(op)(request.method, path, body=request.body, headers=trace)
             length = len(text)
             judged = self._judge.of(asked, status, text, time.monotonic_ns())
             outcome = judged.outcome
-            if outcome == _PARTIAL:
+            if judged.items is not None:
+                self._record_items(k, judged.items)
+            if outcome == _PARTIAL or (judged.items is not None and outcome != _OK):
                 self._said.partial(operation.name, status, text, self._name_of(trace))
             if judged.says:
                 self._note_wrong(k, op, trace, judged.says)
@@ -453,7 +505,7 @@ class Engine:
             outcome = _TIMEOUT
         except Exception as error:
             outcome, status = of_error(error)
-            self._said.raised(self._config.operations[op].name, error, self._name_of(trace))
+            self._said.raised(self._every[op].name, error, self._name_of(trace))
             if outcome == _UNKNOWN:
                 self._surprise(error)
             elif outcome == _PARTIAL:
@@ -468,6 +520,7 @@ class Engine:
         end = time.monotonic_ns()
         to = NO_INDEX if trace.node is None else trace.node
         self._record(k, op, outcome, status, client, to, trace.attempts, intended, start, end, length)
+        return outcome in (_OK, _PARTIAL)
 
     def _record(
         self,
@@ -494,10 +547,15 @@ class Engine:
         latency = end - intended if end else 0  # dropped: it was never sent
         if end:
             second.latencies[op].append(latency)
-        operation = self._config.operations[op]
+        operation = self._every[op]
         if outcome == _OK and (operation.good_within_s is None or latency <= operation.good_within_s * 1e9):
             second.good[op] += 1
         self._report(operation.kind, operation.name, latency / 1e6, length, _ERRORS[outcome])
+
+    def _record_items(self, k: int, outcomes: bytes) -> None:
+        """Write down what became of each document of a bulk."""
+        if self._item_rows is not None and not self._closed:
+            self._item_rows.add(entry(k, outcomes))
 
     def _note_stale(self, k: int, op: int, trace: Trace) -> None:
         """Write down a read that got less than must be there although it was answered in full. Rare."""
@@ -506,7 +564,7 @@ class Engine:
         if self._stale is None:
             self._stale = EventWriter(Path(self._config.out) / STALE, self._broken)
         self._stale_reads += 1
-        self._stale.write("stale", k=k, op=self._config.operations[op].name, node=self._name_of(trace))
+        self._stale.write("stale", k=k, op=self._every[op].name, node=self._name_of(trace))
 
     def _note_said(self, kind: str, **fields: Any) -> None:
         """Write down what OpenSearch said of a request; after the record is closed nothing more."""
@@ -519,7 +577,7 @@ class Engine:
 
     def _note_wrong(self, k: int, op: int, trace: Trace, says: str) -> None:
         """Write down an answer that was not what was asked for."""
-        self._wrong.note(self._config.operations[op].name, says, self._name_of(trace), k)
+        self._wrong.note(self._every[op].name, says, self._name_of(trace), k)
 
     def _surprise(self, error: BaseException) -> None:
         """An exception that means nothing known: an error of this driver, so it must be seen."""
@@ -589,6 +647,8 @@ class Engine:
         while not self._closed:
             gevent.sleep(_FLUSH_S)
             if not self._closed:
+                if self._item_rows is not None:  # first: a bulk's own row says that its documents are there
+                    self._item_rows.flush()
                 self._rows.flush()
 
     def _keep_measuring_the_machine(self) -> None:
@@ -627,7 +687,7 @@ class Engine:
                 return
             now, cpu_now = time.monotonic(), time.process_time()
             slices, self._slices = self._slices, []
-            second, self._second = self._second, _Second(len(self._config.operations))
+            second, self._second = self._second, _Second(len(self._config.every))
             own: dict[str, Any] = {
                 "cpu": round((cpu_now - cpu_then) / (now - then), 4),
                 "processors": slices,
@@ -655,7 +715,7 @@ class Engine:
                             "p50_ms": _percentile_ms(second.latencies[op], 0.5),
                             "p99_ms": _percentile_ms(second.latencies[op], 0.99),
                         }
-                        for op, operation in enumerate(self._config.operations)
+                        for op, operation in enumerate(self._every)
                     },
                     "in_use": {
                         zone.host.zone: [self._config.targets[n].node for n in zone.balancer.in_use]

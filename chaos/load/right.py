@@ -29,9 +29,10 @@ from urllib.parse import parse_qs
 from opensearchpy.exceptions import TransportError
 
 from chaos.base.ids import is_key, write_id
-from chaos.history.format import Outcome
+from chaos.history.format import ACKNOWLEDGED_ITEMS, Outcome
+from chaos.load import bulks
 from chaos.load.known import Known, numbered
-from chaos.load.outcomes import answered
+from chaos.load.outcomes import answered, of_status
 from chaos.load.workload import Asked, Request, Workload
 from chaos.opensearch.rest import UNREADABLE
 
@@ -50,7 +51,8 @@ _CUT = ("from", "collapse", "search_after", "terminate_after", "min_score", "sli
 
 
 class Sent(NamedTuple):
-    """A request that is under way. ``id``: of the document that it is about; ``least``: what a search must find."""
+    """A request that is under way. ``id``: of the document that it is about; ``least``: what a search must find;
+    ``first``: the number of the first of ``items`` documents of a bulk."""
 
     kind: str
     path: str
@@ -58,14 +60,19 @@ class Sent(NamedTuple):
     id: str
     asks: Asked | None = None
     least: int = 0
+    first: int = 0
+    items: int = 1
 
 
 class Judged(NamedTuple):
-    """What became of a request. ``says``: what is wrong with its answer, or empty. ``stale``: it lacks documents."""
+    """What became of a request. ``says``: what is wrong with its answer, or empty. ``stale``: it lacks documents.
+    ``items``: the outcome of each document of a bulk that was answered for each
+    (:class:`~chaos.history.format.ItemOutcome`)."""
 
     outcome: Outcome
     says: str = ""
     stale: bool = False
+    items: bytes | None = None
 
 
 class Document(NamedTuple):
@@ -130,8 +137,29 @@ class Judge:
             doc_id = doc_id if by_id else ""  # a package's own way to get one: which it must be is not known
         return Sent(kind, path, request.body, doc_id)
 
+    def sent_bulk(self, path: str, first: int, items: int) -> Sent:
+        """A bulk of the documents ``first`` to ``first + items - 1`` is about to be sent."""
+        for n in range(first, first + items):
+            self._known.sent(write_id(n))
+        return Sent("bulk", path, None, "", first=first, items=items)
+
+    def _of_bulk(self, sent: Sent, status: int, text: str | bytes, t: int) -> Judged:
+        outcome = of_status(status)
+        if outcome is not Outcome.OK:
+            return Judged(outcome)
+        try:
+            outcome, says, items = bulks.judge(json.loads(text), sent.first, sent.items, self._index, self._copies)
+        except UNREADABLE:
+            return Judged(Outcome.GARBLED)
+        for place, item in enumerate(items):
+            if item in ACKNOWLEDGED_ITEMS:
+                self._known.acknowledged(write_id(sent.first + place), t)
+        return Judged(outcome, says, items=items)
+
     def of(self, sent: Sent, status: int, text: str | bytes, t: int) -> Judged:
         """What an answer comes to that was there at ``t`` (CLOCK_MONOTONIC ns)."""
+        if sent.kind == "bulk":
+            return self._of_bulk(sent, status, text, t)
         outcome, answer = answered(sent.kind, status, text)
         if answer is None or sent.kind == "query":
             return Judged(outcome)

@@ -24,6 +24,7 @@ from opensearchpy.exceptions import TransportError
 
 from chaos.history.cancelled import TYPE as CANCELLED
 from chaos.history.cancelled import By, by
+from chaos.load import bulks
 from chaos.opensearch.rest import UNREADABLE
 
 MOST = 40
@@ -57,7 +58,12 @@ class Said:
     def partial(self, op: str, status: int, text: str | bytes, node: str | None) -> None:
         """An answer of status 2xx that says of itself that something is missing."""
         try:
-            self._note(op, status, json.loads(text), node)
+            body = json.loads(text)
+            if isinstance(body, dict) and isinstance(body.get("items"), list):
+                for of_item, item in bulks.failures(body["items"]):
+                    self._note(op, of_item, item, node)
+            else:
+                self._note(op, status, body, node)
         except UNREADABLE:
             return
 

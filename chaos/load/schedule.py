@@ -63,6 +63,11 @@ class Schedule:
         count = rng.poisson(self.rates[op])
         return np.sort(rng.integers(0, SECOND, size=count)) + second * SECOND
 
+    def take(self) -> int:
+        """The number of an arrival that is in no plan: of a closed loop."""
+        self._next_k += 1
+        return self._next_k - 1
+
     def until(self, end: int) -> np.ndarray:
         """The next arrivals, from where the last call ended, up to (not including) ``end``.
 

@@ -66,7 +66,7 @@ class Workload(ABC):
     """Documents with some numbers, often one text of known words, and requests for them.
 
     ``operations``: what a load of it may consist of; each is a stream of arrivals with a rate and an objective.
-    Arrival ``k`` of the one that writes makes the document ``w-<k>``, so there is one at most.
+    Arrival ``k`` of the one that writes makes the document ``w-<k>``, or as many as a bulk has (:mod:`chaos.base.ids`).
     ``mapping``: of the index; strict, so that a document of another shape is refused. ``fields``: the numbers of every
     document, whose doc values the read-back compares. ``value``: the one of them in which a key of compare-and-set
     holds its value. ``unique``: the one that no two documents share, and by which a document can be told to be whole.
@@ -93,6 +93,11 @@ class Workload(ABC):
     @abstractmethod
     def requests(self, index: str, documents: int) -> Requests:
         """The requests of a run. ``documents``: how many were preloaded."""
+
+    def strided(self, index: str, documents: int, stride: int) -> Requests:
+        """The requests of a load whose largest one writes ``stride`` documents: arrival ``k`` writes from number
+        ``k * stride`` on. By default those of :meth:`requests`, which need not know how far the load has come."""
+        return self.requests(index, documents)
 
     @abstractmethod
     def numbers(self, doc_id: str, value: int = 0) -> dict[str, int]:

@@ -23,6 +23,10 @@ NO_VERSION = -1
 WRITE_FIELDS = "filter_path=_index,_id,result,_shards,_seq_no,_primary_term"
 """Of the answer to a write of one document what says whether it is that write's (:mod:`chaos.load.right`)."""
 
+_OF_ITEMS = ("_index", "_id", "status", "result", "_shards", "error")
+BULK_FIELDS = f"filter_path=errors,{','.join(f'items.*.{field}' for field in _OF_ITEMS)}"
+"""The same of the answer to a bulk, for each of its documents."""
+
 
 def write_alias(index: str) -> str:
     """The alias by which our documents are written to an index of ours; it goes with the index.

@@ -187,6 +187,7 @@ class Closing(RunState):
                 documents=load.documents,
                 keys=self.cas_keys,
                 writer=None if load.writer is None else load.writer.name,
+                stride=load.stride,
             )
             self.stage("read-back")
             if self.stop.ended is not None:

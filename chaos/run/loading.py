@@ -22,6 +22,7 @@ from chaos.load.config import (
     CasConfig,
     ClientConfig,
     ClientHost,
+    ClosedConfig,
     DriverConfig,
     Instrument,
     OperationConfig,
@@ -78,8 +79,19 @@ class Loading(RunState):
                     answer=self.workload.answer(each.name, each.operation),
                     rate=float(each.rate),
                     good_within_s=float(each.good_within),
+                    items=each.items,
                 )
                 for each in load.operations
+            ),
+            closed=tuple(
+                ClosedConfig(
+                    name=each.name,
+                    kind=each.operation,
+                    answer=self.workload.answer(each.name, each.operation),
+                    clients=each.clients,
+                    items=each.items,
+                )
+                for each in load.closed
             ),
             arrivals=load.arrivals,
             workload=load.workload,
@@ -255,7 +267,10 @@ class Loading(RunState):
         LoadStart().write(self.events)
         self.reporter.line(
             "load on: "
-            + ", ".join(f"{o.name} {o.rate.text}" for o in self.experiment.load.operations)
+            + ", ".join(
+                [f"{each.name} {each.rate.text}" for each in self.experiment.load.operations]
+                + [f"{each.name} by {each.clients} clients" for each in self.experiment.load.closed]
+            )
             + f" from zones {', '.join(self.experiment.client_zones)}"
         )
 

@@ -63,10 +63,11 @@ def balancer(zone: str) -> str:
 def most_requests(experiment: Experiment) -> float:
     """Requests per second that the load makes at most, but for those that look for documents of visibility.
 
-    A compare-and-set is a get and a write; a client that tries again makes each request that often.
+    A bulk counts as its documents: a cap was agreed on for requests of one document. A compare-and-set is a get and a
+    write; a client that tries again makes each request that often.
     """
     load = experiment.load
-    rate = sum(float(each.rate) for each in load.operations)
+    rate = sum(float(each.rate) * each.items for each in load.operations)
     rate += 2 * float(load.cas.rate) if load.cas is not None else 0.0
     rate += float(load.visibility.rate) if load.visibility is not None else 0.0
     return rate * load.client.attempts
@@ -90,6 +91,10 @@ def refused_caps(experiment: Experiment, target: Existing) -> list[Row]:
     if caps is None:
         says = "the file has no caps, so no load is allowed"
         return [Row("caps", Sign.BLOCKS, says, "agree on them: caps: {requests: 200/s, documents: 10000, copies: 9}")]
+    if load.closed:
+        names = ", ".join(f"load.{each.name}" for each in load.closed)
+        says = f"{names} is a closed loop, whose requests per second depend on the cluster, so no cap can be held"
+        return [Row("caps", Sign.BLOCKS, says, "give it a rate and an objective instead of clients")]
     rate = most_requests(experiment) + LEAST_LOOKS * looking(experiment)
     copies = topology.shards * (topology.replicas + 1)
     if experiment.controller is not None:

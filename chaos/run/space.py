@@ -37,6 +37,10 @@ ARRIVAL_BYTES = 40 + 17 + 12
 """A row of outcome and one of schedule, which go when the Parquet file is whole: 7.5 were seen, 12 are promised."""
 STALE_BYTES = 120
 """A read that was answered in full and lacked something; any of them may be one (96 seen)."""
+ITEMS_HEAD = 12
+"""What a bulk's entry begins with; each of its documents is one byte more."""
+MOST_CLOSED = 5000.0
+"""Documents per second that a closed loop is given room for: what two cores index of the smallest ones, and more."""
 CAS_BYTES = 600
 """A compare-and-set attempt: four lines (544 seen)."""
 PROBE_BYTES = 200
@@ -132,6 +136,8 @@ def of_record(experiment: Experiment) -> Need:
     load, nodes = experiment.load, len(experiment.topology.nodes)
     data = len(experiment.topology.data_nodes)
     arrivals = sum(float(each.rate) * (ARRIVAL_BYTES + STALE_BYTES * (not each.writes)) for each in load.operations)
+    arrivals += sum(each.documents + float(each.rate) * ITEMS_HEAD for each in load.operations if each.items > 1)
+    arrivals += sum(MOST_CLOSED / each.items * (ARRIVAL_BYTES + ITEMS_HEAD) + MOST_CLOSED for each in load.closed)
     cas = float(load.cas.rate) * CAS_BYTES if load.cas else 0.0
     probes = float(load.visibility.rate) * (PROBE_BYTES + PROBE_NODE_BYTES * data) if load.visibility else 0.0
     own: float = SECOND_BYTES + (SECOND_NODE_BYTES + LOG_NODE_BYTES) * nodes
@@ -183,11 +189,14 @@ def _growth(experiment: Experiment) -> Need:
     """What documents and logs add while the run lasts."""
     topology, load = experiment.topology, experiment.load
     seconds = longest_seconds(experiment)
-    written = sum(float(each.rate) for each in load.operations if each.writes)
+    written = sum(each.documents for each in load.operations)
     written += float(load.cas.rate) if load.cas else 0.0
     written += float(load.visibility.rate) if load.visibility else 0.0
     copies = len(topology.data_nodes)  # none has more than one of a shard
-    documents = 0.0 if topology.disks else (load.documents + written * seconds) * copies * document_bytes(experiment)
+    # of larger documents a closed loop writes fewer: what bounds it is bytes
+    closed = MOST_CLOSED * DOCUMENT_BYTES * sum(each.writes for each in load.closed)
+    one_copy = (load.documents + written * seconds) * document_bytes(experiment) + closed * seconds
+    documents = 0.0 if topology.disks else one_copy * copies
     logs = LOG_NODE_BYTES * len(topology.nodes) * seconds
     return Need(round(MARGIN * (documents + logs)))
 

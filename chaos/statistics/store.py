@@ -229,6 +229,7 @@ def _conditions(plan: Plan) -> dict[str, Any]:
     return {
         "load": {
             **models.operations(load),
+            **models.closed(load),
             "arrivals": load.get("arrivals"),
             "documents": load.get("documents"),
             **({"workload": load["workload"]} if load.get("workload", DOCUMENTS) != DOCUMENTS else {}),

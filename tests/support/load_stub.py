@@ -151,6 +151,27 @@ def _first(doc_id: bytes) -> bytes:
     return b'{"seq":0,"group":-1,"check":%d,"text":""}' % check
 
 
+_BULK_ID = re.compile(rb'\{"index":\{"_id":"(w-\d+)"\}\}')
+_ITEM = b'"result":"created","_shards":{"total":3,"successful":%d,"failed":%d}'
+_ERROR = b'"error":{"type":"%b","reason":"planted"}'
+ITEM_ERRORS: dict[str, tuple[int, bytes]] = {
+    "bulk_rejected": (429, _ERROR % b"rejected_execution_exception"),
+    "bulk_blocked": (403, _ERROR % b"cluster_block_exception"),
+    "bulk_conflict": (409, _ERROR % b"version_conflict_engine_exception"),
+    "bulk_invalid": (400, _ERROR % b"mapper_parsing_exception"),
+    "bulk_failed": (503, _ERROR % b"unavailable_shards_exception"),
+    "bulk_hidden_errors": (429, _ERROR % b"rejected_execution_exception"),
+}
+"""Mode → how every fifth document of a bulk is refused, the third of the bulk first. ``bulk_degraded``: a copy did not
+take it; ``bulk_drops``: it is acknowledged and thrown away."""
+BULKS: dict[str, Callable[[bytes], bytes]] = {
+    "bulk_hidden_errors": lambda body: body.replace(b'"errors":true', b'"errors":false'),
+    "bulk_short": lambda body: re.sub(rb',\{"index":[^]]*\]', b"]", body, count=1),
+    "bulk_swapped": lambda body: re.sub(rb'("_id":"w-\d+")(.*?)("_id":"w-\d+")', rb"\g<3>\g<2>\g<1>", body, count=1),
+    "bulk_elsewhere": lambda body: body.replace(b'"_index":"chaos"', b'"_index":"other"', 1),
+}
+"""Mode → what becomes of the answer to a bulk: failed items under ``errors: false``, one item alone, two documents'
+items changed with each other, another index in the first item."""
 _AN_ID = re.compile(rb'"_id":"\w-\d+"')
 WRONG: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "no_hits": ("search", lambda body: re.sub(rb'"hits":\[.*\]', b'"hits":[]', body)),
@@ -240,6 +261,8 @@ class Stub(asyncio.Protocol):
                 total = Stub.before.get(group, 0)
                 hits = hits[:total]
             self.answered("search", 200, _SEARCH % (timed_out, _SHARDS % (3 - failed, failed), total, b",".join(hits)))
+        elif b"/_bulk" in path:
+            self.bulk(body)
         elif written := _WRITTEN.search(path):
             failed = 1 if mode == "partial" else 0
             self.written(written[1], int(written[2]) % 100, body)
@@ -253,6 +276,25 @@ class Stub(asyncio.Protocol):
                 self.answered("get", 200, _GET % (read[1], _content(read[1])))
         else:
             self.send(404, b"{}")
+
+    def bulk(self, body: bytes) -> None:
+        """Write the documents of a bulk; what is planted in it, see ``BULKS``."""
+        ids = [each for each in _BULK_ID.findall(body)]
+        documents = body.split(b"\n")[1::2]
+        items = []
+        for place, (id, document) in enumerate(zip(ids, documents, strict=True)):
+            status, more = 201, _ITEM % (3, 0)
+            if Stub.mode in ITEM_ERRORS and place % 5 == 2:
+                status, more = ITEM_ERRORS[Stub.mode]
+            elif Stub.mode == "bulk_degraded" and place % 5 == 2:
+                more = _ITEM % (2, 1)
+            if status == 201 and not (Stub.mode == "bulk_drops" and place % 5 == 2):
+                self.written(id, int(id[2:]) % 100, document)
+            named = b'"_index":"chaos","_id":"%b","status":%d,' % (id, status)
+            items.append(b'{"index":{' + named + more + b"}}")
+        failed = Stub.mode in ITEM_ERRORS and len(ids) > 2
+        answer = b'{"took":3,"errors":%b,"items":[%b]}'
+        self.send(200, BULKS.get(Stub.mode, bytes)(answer % (b"true" if failed else b"false", b",".join(items))))
 
     def written(self, id: bytes, group: int, body: bytes) -> None:
         """Find it from now on, once, however often it was written."""

@@ -50,7 +50,7 @@ def export(run_folder: Path | str, out: Path | str, format: str = "elle") -> lis
             last = final(record, key)
             value = None if last is None else int(last["value"])
             files[f"cas-register-{key}.json"] = list(register(ops, value, reads=format == "elle-reads"))
-    if record.writer is not None:
+    if record.writer is not None and record.writer.items == 1:  # of bulks each document would be an operation
         files["set.json"] = list(additions(history, record.writer.name))
     folder = Path(out)
     written = []

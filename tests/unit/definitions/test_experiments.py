@@ -366,6 +366,10 @@ SHAPE = {
         [("acknowledged.lost: 0", "acknowledged.lost: 0, phase: slow")],
         ["17:5: expect: acknowledged.lost is of the whole run: expected no phase"],
     ),
+    "a bulk of one document": (
+        [(WRITE, "  write: {rate: 100/s, good: ok within 100ms, operation: bulk, items: 1}\n")],
+        ["6:71: items: expected 2 or more, got 1"],
+    ),
     "two operations less": (
         [("  read:  {rate: 100/s, good: ok within 100ms}\n", ""), (WRITE, "  documents: 3\n")],
         ["5:3: load: a load without operations: expected read, write or both"],
@@ -437,6 +441,40 @@ def test_a_wrong_shape(case: str) -> None:
 
 
 MEANING = {
+    "a bulk of unknown size": (
+        [(WRITE, "  write: {rate: 100/s, good: ok within 100ms, operation: bulk}\n")],
+        ["6:3: a bulk has several documents: expected items, the number in each, for example items: 500"],
+    ),
+    "single writes of several documents": (
+        [(WRITE, "  write: {rate: 100/s, good: ok within 100ms, items: 5}\n")],
+        [
+            "6:54: requests of the kind index write one document each: "
+            "expected operation: bulk beside it, or no items"
+        ],
+    ),
+    "reads of several documents": (
+        [("100/s, good: ok within 100ms}\n  write", "100/s, good: ok within 100ms, items: 5}\n  write")],
+        ["5:54: requests of the kind search write one document each: expected no items"],
+    ),
+    "documents without a writer": (
+        [
+            (WRITE, ""),
+            ('write.good: "< 10%"} ', 'documents.acknowledged: ">= 99%"} '),
+            ("write.regained", "read.regained"),
+            ("  - {acknowledged.lost: 0}\n", ""),
+        ],
+        ["13:19: documents.acknowledged needs a load that writes documents, and there is none: expected load.write"],
+    ),
+    "first writes of bulks": (
+        [
+            (WRITE, "  write: {rate: 100/s, good: ok within 100ms, operation: bulk, items: 9}\n"),
+            ("write.regained", "recovery.first_writes"),
+        ],
+        [
+            "15:23: recovery.first_writes is of requests that write one document each, for a bulk goes to all shards "
+            "at once: expected documents.acknowledged, or no operation: bulk"
+        ],
+    ),
     "unknown phase": ([("phase: all", "phase: slwo")], ['13:13: there is no phase "slwo": did you mean "slow"?']),
     "unknown phase in a list": (
         [("phase: [slow, failover]", "phase: [slow, dark]")],

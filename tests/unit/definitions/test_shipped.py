@@ -71,6 +71,7 @@ def test_the_fixed_targets_are_the_same_everywhere() -> None:
         "visible.p99 <= 2s",  # twice the default refresh interval
         "cluster.recovered <= 3m",  # after a drawn plan
         "recovery.leader_elected <= 30s",  # as soon as writes, which may need one
+        "documents.acknowledged >= 99.9%",  # as often as a read is to be good
         "write.good < 10%",  # not a target: it shows that the fault bites
         "read.good < 10%",
     }

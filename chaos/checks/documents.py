@@ -1,0 +1,133 @@
+"""Documents that the cluster took: of those that were due to be written in a phase, the share that was acknowledged.
+
+A request may write one document or, as a bulk, many; each is accounted for alone. A bulk that was answered says of each
+document what became of it (:mod:`chaos.history.items`); of one that was not, all documents share its fate. Late is
+acknowledged all the same, so this says how much data a shipper got rid of, and ``good`` how well it was served.
+*Goodput* counts what was acknowledged in good requests only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from chaos.base import text
+from chaos.checks.check import Check
+from chaos.checks.good import needed
+from chaos.checks.measure import Measure
+from chaos.checks.prospect import Prospect
+from chaos.checks.record import OUTCOMES, Expected, LoadOperation, Record, Span
+from chaos.checks.trial import Trial, five_seconds_without_an_answer, rejected_for_ten_seconds
+from chaos.checks.words import Words
+from chaos.history.format import ACKNOWLEDGED_ITEMS
+from chaos.history.items import NAMES as ITEM_NAMES
+from chaos.history.models import WRITES
+
+TAKEN = frozenset(ITEM_NAMES[outcome] for outcome in ACKNOWLEDGED_ITEMS)
+ACKNOWLEDGED = frozenset(("ok", "partial"))
+"""Outcomes of requests of one document under which the cluster said that it has it."""
+
+
+def outcomes(record: Record, op: LoadOperation, span: Span) -> dict[str, int]:
+    """What became of the documents of an operation that were due in a phase, and of how many: names of
+    :class:`~chaos.history.format.ItemOutcome` where their bulk was answered for each, of the request's outcome
+    otherwise."""
+    arrivals = record.in_phase(op.name, span)
+    if op.items == 1:
+        return {name: number for name, code in OUTCOMES.items() if (number := int(arrivals.counts[code].sum()))}
+    k, outcome = arrivals.k, arrivals.outcome
+    alone = np.bincount(outcome[~np.isin(k, record.items.k)], minlength=len(OUTCOMES))
+    found = Counter({f"request {name}": int(number) * op.items for name, number in zip(OUTCOMES, alone, strict=True)})
+    found.update(record.items.counts(k))
+    return {name: number for name, number in found.items() if number}
+
+
+def figures(record: Record, op: LoadOperation, span: Span) -> dict[str, Any]:
+    """Documents of an operation in a phase: offered (due), acknowledged, by outcome; and each second's."""
+    found = outcomes(record, op, span)
+    arrivals = record.in_phase(op.name, span)
+    taken = TAKEN if op.items > 1 else ACKNOWLEDGED
+    acknowledged = sum(number for name, number in found.items() if name in taken)
+    acknowledged += _forgiven(record, op, span) * op.items
+    good = int(arrivals.counts[:, 1].sum()) * op.items
+    per_second = {
+        name: round(number / span.seconds, 3) if span.seconds else None
+        for name, number in (
+            ("offered_per_second", len(arrivals) * op.items),
+            ("acknowledged_per_second", acknowledged),
+            ("goodput", good),
+        )
+    }
+    return {"offered": len(arrivals) * op.items, "acknowledged": acknowledged, **per_second, "outcomes": found}
+
+
+def _forgiven(record: Record, op: LoadOperation, span: Span) -> int:
+    """Requests that count as good though they were not answered: without this machine's own delay they had been
+    (:mod:`.forgiving`)."""
+    counts = record.in_phase(op.name, span).counts
+    return int(counts[:, 1].sum() - counts[OUTCOMES["ok"], 1])
+
+
+def measure(record: Record, wanted: Expected, span: Span) -> Measure:
+    """The share of documents that were acknowledged; no value with too few requests (:func:`.good.needed`)."""
+    op = record.writer
+    if op is None:
+        return Measure.missing("share", "the load writes nothing")
+    requests, least = len(record.in_phase(op.name, span)), needed(wanted.comparison, wanted.value)
+    due = "that were sent" if op.closed else "that were due"
+    counts = figures(record, op, span)
+    offered, acknowledged = int(counts["offered"]), int(counts["acknowledged"])
+    if requests < least:
+        what = f"only {text.count(requests)} requests that write in the phase, {text.count(least)} needed"
+        return Measure.missing("share", what, **counts)
+    refused = {name: number for name, number in counts["outcomes"].items() if name not in TAKEN | ACKNOWLEDGED}
+    says = f"{text.count(acknowledged)} acknowledged of {text.count(offered)} documents {due}"
+    if refused:
+        parts = [f"{text.count(number)} {name.replace('_', ' ')}" for name, number in refused.items()]
+        says = f"{says}; {text.listed(parts)}"
+    return Measure(acknowledged / offered, "share", says, evidence=counts)
+
+
+def table(record: Record) -> dict[str, Any] | None:
+    """The figures of the operation that writes bulks, or in a closed loop, by phase; None where requests write one
+    document each at a rate."""
+    op = record.writer
+    if op is None or (op.items == 1 and not op.closed):
+        return None
+    return {op.name: {span.name: figures(record, op, span) for span in record.spans}}
+
+
+def _foresee(prospect: Prospect) -> Iterator[str]:
+    rate = (prospect.rates or {}).get(WRITES, 0.0)
+    return prospect.needs(needed(prospect.comparison, prospect.value), rate, "requests that write")
+
+
+CHECKS = (
+    Check(
+        "documents.acknowledged",
+        "percent",
+        measure,
+        Words.of(
+            missed="Only {measured} of the documents that were due were acknowledged{inside}; wanted was {want}",
+            question="enough documents were acknowledged{inside}",
+            promise="Documents are acknowledged{inside}: {want}",
+            short="documents acknowledged",
+        ),
+        group="writes",
+        late=True,
+        foresee=_foresee,
+        meaning=(
+            "The share of the documents due in the phase that the cluster acknowledged; of a bulk each document is "
+            "counted alone. Late ones count: this is how much data a shipper got rid of without trying again. Those "
+            "that are missing were refused one by one (429, a blocked index, a conflict, a mapping), or their whole "
+            "request was refused or not answered."
+        ),
+        helps=("client-retries", "headroom", "failure-detection"),
+        tables={"documents": table},
+        order=12,
+        trial=Trial(">= 98%", "dead", (five_seconds_without_an_answer, rejected_for_ten_seconds)),
+    ),
+)

@@ -1,0 +1,139 @@
+"""Bulk requests: many documents in one, made from the number of its arrival; and the answer, judged for each of them.
+
+HTTP 200 means that the bulk was read. What became of each document stands in ``items``, one for each in their order
+(OpenSearch: *Bulk API*), so a 200 with errors in it is no success. Every item must speak of the document in its place,
+and ``errors`` must say whether one failed. An answer that contradicts itself, or has another number of items, is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from chaos.base.ids import write_id
+from chaos.history.format import ItemOutcome, Outcome
+from chaos.load.workload import Request, Workload
+from chaos.opensearch.requests import BULK_FIELDS
+
+CREATED, UPDATED, DEGRADED, REJECTED, BLOCKED, CONFLICT, INVALID, FAILED, UNKNOWN, WRONG = map(int, ItemOutcome)
+FIRST_FAILED, LAST_FAILED = REJECTED, FAILED
+"""Outcomes that the cluster itself calls failures."""
+_RESULTS = {201: ("created", CREATED), 200: ("updated", UPDATED)}
+
+
+class Bulks:
+    """Makes the bulks of one operation. ``index``: where they go, an alias where that must be there.
+
+    ``items``: documents in each; ``stride``: the most that any request of the load has (:mod:`chaos.base.ids`).
+    """
+
+    def __init__(self, workload: Workload, index: str, items: int, stride: int) -> None:
+        self._workload = workload
+        self._path = f"/{index}/_bulk?{BULK_FIELDS}"
+        self._items, self._stride = items, stride
+
+    def of(self, k: int) -> Request:
+        """The bulk of arrival ``k``."""
+        first, body = k * self._stride, self._workload.body
+        lines = [
+            f'{{"index":{{"_id":"{doc_id}"}}}}\n{body(doc_id)}\n'
+            for doc_id in map(write_id, range(first, first + self._items))
+        ]
+        return Request("POST", self._path, "".join(lines))
+
+
+def judge(
+    answer: Mapping[str, Any], first: int, number: int, index: str, copies: int | None
+) -> tuple[Outcome, str, bytes]:
+    """What became of a bulk of documents ``first`` to ``first + number - 1``: the request's outcome, what is wrong with
+    the answer (or nothing), and the outcome of each document (:class:`~chaos.history.format.ItemOutcome`).
+
+    ``index``: the concrete one; ``copies``: of each shard, None where that is not known.
+    Raises one of :data:`chaos.opensearch.rest.UNREADABLE` for what is no answer to a bulk.
+    """
+    errors, items = answer["errors"], answer["items"]
+    if type(errors) is not bool or type(items) is not list:
+        raise TypeError("no answer to a bulk")
+    if len(items) != number:
+        return Outcome.WRONG, f"a bulk of {number} documents answered for {len(items)}", bytes([UNKNOWN]) * number
+    outcomes, says = bytearray(number), ""
+    for place, entry in enumerate(items):
+        outcomes[place], wrong = _item(entry, write_id(first + place), index, copies)
+        says = says or wrong
+    failed = sum(FIRST_FAILED <= each <= LAST_FAILED for each in outcomes)
+    if not says and errors is not bool(failed):
+        says = f"a bulk of {number} documents answered errors: {str(errors).lower()}, and {failed} of them failed"
+        return Outcome.WRONG, says, bytes(outcomes)
+    return of_items(outcomes), says, bytes(outcomes)
+
+
+def of_items(outcomes: bytes | bytearray) -> Outcome:
+    """The outcome of a bulk that was answered, by those of its documents.
+
+    One that failed as a whole for one reason is what a single write would be; one of which a part failed is partial.
+    """
+    kinds = set(outcomes)
+    if WRONG in kinds:
+        return Outcome.WRONG
+    if kinds <= {CREATED, UPDATED}:
+        return Outcome.OK
+    if kinds == {REJECTED}:
+        return Outcome.REJECTED
+    if kinds == {INVALID}:
+        return Outcome.CLIENT_ERROR
+    if kinds <= {BLOCKED, FAILED}:
+        return Outcome.SERVER_ERROR
+    return Outcome.PARTIAL
+
+
+def failures(items: list[Mapping[str, Any]]) -> list[tuple[int, Mapping[str, Any]]]:
+    """(Status, item) of one failed item of each status and type of error, in their order."""
+    found: dict[tuple[int, str], Mapping[str, Any]] = {}
+    for entry in items:
+        for item in entry.values():
+            if "error" in item:
+                found.setdefault((int(item.get("status", 0)), _type(item)), item)
+    return [(status, item) for (status, _), item in found.items()]
+
+
+def _item(entry: Mapping[str, Any], doc_id: str, index: str, copies: int | None) -> tuple[int, str]:
+    """What one item says became of a document, and what is wrong with it."""
+    item = entry.get("index")
+    if item is None:
+        return WRONG, f"bulk answered for {doc_id} with {', '.join(map(str, entry)) or 'nothing'}, not with index"
+    if item["_id"] != doc_id:
+        return WRONG, f"bulk answered for {item['_id']!r} in the place of {doc_id}"
+    status = item["status"]
+    if type(status) is not int:
+        raise TypeError("a status that is no number")
+    if status >= 300:
+        return _failed(status, item), ""
+    if item["_index"] != index:
+        return WRONG, f"bulk answered for {doc_id} with the index {item['_index']!r}"
+    result, outcome = _RESULTS.get(status, ("", WRONG))
+    if item["result"] != result or "error" in item:
+        return WRONG, f"bulk answered for {doc_id} with status {status} and {item['result']}"
+    shards = item["_shards"]
+    total, successful, failed = shards["total"], shards["successful"], shards["failed"]
+    if not (type(total) is type(successful) is type(failed) is int):
+        raise TypeError("a count of copies that is no number")
+    if successful < 1 or failed < 0 or successful + failed > total:
+        return WRONG, f"bulk answered for {doc_id} {result} and {successful} of {total} copies took it, {failed} failed"
+    if copies is not None and not copies <= total <= 2 * copies:  # one that moves counts twice
+        return DEGRADED, f"bulk answered for {doc_id} {result} and {total} copies, and each shard has {copies}"
+    return (DEGRADED if failed else outcome), ""
+
+
+def _failed(status: int, item: Mapping[str, Any]) -> int:
+    if status == 429:
+        return REJECTED
+    if status == 409:
+        return CONFLICT
+    if status >= 500:
+        return FAILED
+    return BLOCKED if status == 403 and _type(item) == "cluster_block_exception" else INVALID
+
+
+def _type(item: Mapping[str, Any]) -> str:
+    error = item.get("error")
+    return str(error.get("type", "")) if isinstance(error, Mapping) else ""

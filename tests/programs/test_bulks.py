@@ -1,0 +1,93 @@
+"""Bulks of the real driver, against a stub that answers like OpenSearch: each document has its own fate on record."""
+
+from __future__ import annotations
+
+import pytest
+from load_stub import serving
+from programs.test_driver import config, drive, run, wait_for  # noqa: F401 - two are fixtures
+
+from chaos.history import History
+from chaos.load.config import OperationConfig
+from chaos.observe.written import Written, numbers
+
+ITEMS = 5
+"""Documents of a bulk; of these the stub's modes spoil the third."""
+
+
+def bulks(run, drive, mode="ok", least=20, **more):  # noqa: F811
+    """The history of a load of bulks and searches, while the stub was in this mode."""
+    operations = (
+        OperationConfig(name="read", kind="search", rate=20),
+        OperationConfig(name="write", kind="bulk", rate=40, items=ITEMS),
+    )
+    with serving() as server:
+        server.mode(mode)
+        driver = drive(config(run, server, operations=operations, alias=None, shards=3, copies=3, **more))
+        wait_for(lambda: driver.status.get("sent_total", 0) > least)
+        assert driver.stop()
+    return History.open(run)
+
+
+def outcomes(history) -> set[str]:
+    writes = history.arrivals[history.arrivals.op == "write"]
+    return set(writes.outcome[writes.outcome != "unknown"])
+
+
+def test_each_document_of_each_bulk_is_acknowledged_and_found_by_searches(run, drive):  # noqa: F811
+    history = bulks(run, drive)
+    writes = history.arrivals[history.arrivals.op == "write"]
+    assert len(writes) > 10 and set(writes.outcome) == {"ok"} and set(writes.status) == {200}
+    assert history.items.counts() == {"created": ITEMS * len(writes)} and set(history.items.k) == set(writes.k)
+    assert set(history.arrivals.outcome[history.arrivals.op == "read"]) == {"ok"}
+    found = Written.of(history, documents=2, stride=ITEMS)
+    assert found.acknowledged == {f"w-{k * ITEMS + i}" for k in writes.k for i in range(ITEMS)} | {"p-0", "p-1"}
+    assert not found.open and not found.refused
+
+
+@pytest.mark.parametrize(
+    ("mode", "request_outcome", "item", "acknowledged"),
+    [
+        ("bulk_rejected", "partial", "rejected", 4),
+        ("bulk_blocked", "partial", "blocked", 4),
+        ("bulk_conflict", "partial", "conflict", 4),
+        ("bulk_invalid", "partial", "invalid", 4),
+        ("bulk_failed", "partial", "failed", 4),
+        ("bulk_degraded", "partial", "degraded", 5),
+        ("bulk_hidden_errors", "wrong", "rejected", 4),
+        ("bulk_swapped", "wrong", "wrong", 3),
+        ("bulk_elsewhere", "wrong", "wrong", 4),
+        ("bulk_short", "wrong", "unknown", 0),
+    ],
+)
+def test_what_a_200_hides_is_on_record_for_each_document(run, drive, mode, request_outcome, item, acknowledged):  # noqa: F811
+    history = bulks(run, drive, mode)
+    assert outcomes(history) == {request_outcome}
+    counts, bulks_ = history.items.counts(), len(history.items)
+    assert counts[item] == {"wrong": 5 - acknowledged, "unknown": 5}.get(item, 1) * bulks_
+    taken, refused, left_open = numbers(history, "write", ITEMS)
+    assert len(taken) == acknowledged * bulks_ and not len(refused)
+    assert len(left_open) == (5 - acknowledged) * bulks_ and not set(taken) & set(left_open)
+    if item in ("rejected", "blocked", "conflict", "invalid", "failed") and request_outcome == "partial":
+        assert {each["op"] for each in history.driver if each["kind"] == "answer.error"} == {"write"}
+    assert bool(history.wrong) == (request_outcome == "wrong")
+
+
+@pytest.mark.parametrize(("mode", "outcome"), [("429", "rejected"), ("reset", "reset"), ("html", "garbled")])
+def test_of_a_bulk_without_an_answer_all_documents_are_open(run, drive, mode, outcome):  # noqa: F811
+    history = bulks(run, drive, mode)
+    assert outcomes(history) == {outcome} and not len(history.items)
+    taken, refused, left_open = numbers(history, "write", ITEMS)
+    writes = history.arrivals[history.arrivals.op == "write"]
+    assert not len(taken) and not len(refused)
+    assert sorted(left_open) == sorted(k * ITEMS + i for k in writes.k for i in range(ITEMS))
+
+
+def test_where_nobody_listens_no_document_was_ever_sent(run, drive):  # noqa: F811
+    with serving() as server:
+        server.kill()
+        operations = (OperationConfig(name="write", kind="bulk", rate=40, items=ITEMS),)
+        driver = drive(config(run, server, operations=operations, kind="pinned"))
+        wait_for(lambda: driver.status.get("sent_total", 0) > 20)
+        assert driver.stop()
+    taken, refused, left_open = numbers(History.open(run), "write", ITEMS)
+    assert len(refused) >= 20 * ITEMS and not len(taken) and not len(left_open)

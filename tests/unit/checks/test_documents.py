@@ -1,0 +1,117 @@
+"""The share of documents that were acknowledged, each document of a bulk counted alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from synthetic import Chapter, Story, constant, mixed
+
+from chaos.checks import documents, enough, writes
+from chaos.checks.measure import Measure
+from chaos.checks.record import Expected, Record
+from chaos.history import Outcome
+from chaos.history.format import ItemOutcome
+from chaos.history.items import Items, entry
+
+ITEMS = 10
+WANTED = Expected("documents.acknowledged", None, "documents.acknowledged", ("dead",), ">=", 0.9, "x", None)
+
+
+def record(tmp_path: Path, outcomes: Any, answered: float = 1.0, items: int = ITEMS, behave: Any = None) -> Record:
+    """Of a run whose writes are bulks. ``outcomes``: of a bulk's documents; ``answered``: the share that has them."""
+    story = Story(chapters=[Chapter("healthy", 20), Chapter("dead", 20, **({} if behave is None else behave))])
+    history: Any = story.history()
+    history.plan["experiment"]["load"]["write"]["items"] = items
+    writes_ = history.arrivals[history.arrivals["op"] == "write"]
+    k = writes_["k"].to_numpy()[: int(answered * len(writes_))]
+    file = tmp_path / "items.bin"
+    file.write_bytes(b"".join(entry(int(each), [int(o) for o in outcomes]) for each in k))
+    history.__dict__["items"] = Items.read(file)
+    return Record(history)
+
+
+def measured(it: Record, phase: str = "dead") -> Measure:
+    span = it.span(phase)
+    assert span is not None
+    return documents.measure(it, WANTED, span)
+
+
+def test_all_documents_of_all_bulks(tmp_path: Path) -> None:
+    it = record(tmp_path, [ItemOutcome.CREATED] * ITEMS)
+    found = measured(it)
+    requests = len(it.in_phase("write", it.spans[1]))
+    assert found.value == 1.0 and found.evidence["offered"] == found.evidence["acknowledged"] == requests * ITEMS
+    assert found.evidence["goodput"] == pytest.approx(requests * ITEMS / 20, rel=0.01)
+    assert it.acknowledged(it.operations[1]) == ITEMS * len(it.items) == ITEMS * len(it.arrivals["write"])
+
+
+def test_what_a_200_hides_counts_as_not_acknowledged(tmp_path: Path) -> None:
+    spoilt = [ItemOutcome.REJECTED, ItemOutcome.BLOCKED, ItemOutcome.WRONG, ItemOutcome.DEGRADED]
+    found = measured(record(tmp_path, [*spoilt, *[ItemOutcome.UPDATED] * 6]))
+    assert found.value == pytest.approx(0.7)
+    assert {name: number / found.evidence["offered"] for name, number in found.evidence["outcomes"].items()} == {
+        "rejected": pytest.approx(0.1),
+        "blocked": pytest.approx(0.1),
+        "wrong": pytest.approx(0.1),
+        "degraded": pytest.approx(0.1),
+        "updated": pytest.approx(0.6),
+    }
+    assert "rejected" in found.says and "degraded" not in found.says
+
+
+def test_documents_of_bulks_without_an_answer_are_not_acknowledged(tmp_path: Path) -> None:
+    it = record(tmp_path, [ItemOutcome.CREATED] * ITEMS, answered=0.75)  # half of those of the second phase
+    found = measured(it)
+    assert found.value == pytest.approx(0.5, abs=0.01)
+    assert set(found.evidence["outcomes"]) == {"created", "request ok"}
+
+
+def test_requests_of_one_document_count_by_their_outcome() -> None:
+    behaviour = mixed((0, 10, 0.2, Outcome.REJECTED, 0.01), (10, 20, 0.1, Outcome.PARTIAL, 0.01), base=constant())
+    history: Any = Story(chapters=[Chapter("healthy", 20), Chapter("dead", 20, write=behaviour)]).history()
+    it = Record(history)
+    found = measured(it)
+    assert found.value == pytest.approx(0.9, abs=0.03)
+    assert set(found.evidence["outcomes"]) == {"ok", "partial", "rejected"}
+    assert documents.table(it) is None  # the tables of such runs stay as they are
+
+
+def test_with_few_requests_there_is_no_value(tmp_path: Path) -> None:
+    it = record(tmp_path, [ItemOutcome.CREATED] * ITEMS)
+    it.spans = (it.spans[0], replace(it.spans[1], index=5))
+    assert measured(it).value is None
+
+
+def test_the_table_has_each_phase(tmp_path: Path) -> None:
+    table = documents.table(record(tmp_path, [ItemOutcome.CREATED] * ITEMS))
+    assert table is not None and set(table["write"]) == {"healthy", "dead"}
+
+
+def test_enough_was_written_when_documents_were_and_not_requests(tmp_path: Path) -> None:
+    it = record(tmp_path, [ItemOutcome.CREATED] * ITEMS, answered=0.005)
+    assert len(it.items) < 299 and it.acknowledged(it.operations[1]) == 10 * len(it.items)
+    assert any("were acknowledged" in gap.says for gap in enough.gaps(it))
+    it = record(tmp_path, [ItemOutcome.CREATED] * 100, answered=0.005, items=100)
+    assert not any("were acknowledged" in gap.says for gap in enough.gaps(it))
+
+
+def test_a_read_back_that_looked_for_bulks_and_not_for_their_documents_is_a_gap(tmp_path: Path) -> None:
+    it = record(tmp_path, [ItemOutcome.CREATED] * ITEMS)
+    assert it.readback is not None
+    it.readback["acknowledged"] = len(it.items)
+    assert "acknowledged writes" in writes.measure(it).says and writes.measure(it).value is None
+
+
+def test_the_number_of_a_document_leads_to_its_bulk(tmp_path: Path) -> None:
+    from chaos.checks import dated
+
+    it = record(tmp_path, [ItemOutcome.CREATED] * ITEMS)
+    k = int(it.arrivals["write"].k[7])
+    ends = it.arrivals["write"].end
+    when = dated.acknowledged(it, [f"w-{k * ITEMS + 3}"])
+    assert when is not None and when[0] == pytest.approx((int(ends[7]) - it.origin) / 1e9)
+    assert np.isclose(when[0], when[1])

@@ -1,0 +1,188 @@
+"""Bulks: made from the number of their arrival, and judged document by document."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from unit.load.test_right import COPIES, INDEX, judge
+
+from chaos.base.ids import arrival_of, number_of, write_id
+from chaos.history.format import ItemOutcome, Outcome
+from chaos.load.bulks import Bulks, of_items
+from chaos.load.right import Judged
+from chaos.load.workloads.documents import WORKLOAD, source
+
+ITEMS = 5
+FIRST = 3 * ITEMS
+Answer = dict[str, Any]
+
+
+def right() -> Answer:
+    """The answer to the bulk of arrival 3 when every copy took every document."""
+    shards = {"total": COPIES, "successful": COPIES, "failed": 0}
+    named = [{"_index": INDEX, "_id": write_id(FIRST + place)} for place in range(ITEMS)]
+    return {
+        "errors": False,
+        "items": [{"index": {**each, "status": 201, "result": "created", "_shards": dict(shards)}} for each in named],
+    }
+
+
+def answered(change: Callable[[Answer], Any] = lambda answer: None, status: int = 200) -> Judged:
+    it, _ = judge()
+    sent = it.sent_bulk("/chaos-writes/_bulk", FIRST, ITEMS)
+    answer = right()
+    change(answer)
+    return it.of(sent, status, json.dumps(answer), 0)
+
+
+def refused(answer: Answer, status: int, kind: str, *places: int) -> None:
+    for place in places:
+        item = answer["items"][place]["index"]
+        item |= {"status": status, "error": {"type": kind, "reason": "no"}}
+        item.pop("result", None)
+        item.pop("_shards", None)
+    answer["errors"] = True
+
+
+def names(judged: Judged) -> list[str]:
+    assert judged.items is not None
+    return [ItemOutcome(each).name.lower() for each in judged.items]
+
+
+def test_a_bulk_has_the_documents_of_its_arrival_and_no_other() -> None:
+    request = Bulks(WORKLOAD, INDEX, items=3, stride=10).of(7)
+    lines = [json.loads(line) for line in str(request.body).splitlines()]
+    assert lines[::2] == [{"index": {"_id": f"w-{n}"}} for n in (70, 71, 72)]
+    assert lines[1::2] == [source(f"w-{n}") for n in (70, 71, 72)]
+    assert request.method == "POST" and request.path.startswith(f"/{INDEX}/_bulk?") and str(request.body).endswith("\n")
+
+
+@given(st.integers(1, 5000), st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 4999)), min_size=2, max_size=20))
+def test_two_documents_of_a_load_never_have_the_same_id(stride: int, placed: list[tuple[int, int]]) -> None:
+    places = {(k, i % stride) for k, i in placed}
+    ids = {write_id(k * stride + i): (k, i) for k, i in places}
+    assert len(ids) == len(places)
+    assert all(arrival_of(number_of(each), stride) == place for each, place in ids.items())
+
+
+def test_what_every_copy_took_is_created() -> None:
+    judged = answered()
+    assert judged.outcome is Outcome.OK and not judged.says and names(judged) == ["created"] * ITEMS
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "one", "all_of_them"),
+    [
+        (429, "rejected_execution_exception", "rejected", Outcome.REJECTED),
+        (403, "cluster_block_exception", "blocked", Outcome.SERVER_ERROR),
+        (403, "security_exception", "invalid", Outcome.CLIENT_ERROR),
+        (409, "version_conflict_engine_exception", "conflict", Outcome.PARTIAL),
+        (400, "mapper_parsing_exception", "invalid", Outcome.CLIENT_ERROR),
+        (503, "unavailable_shards_exception", "failed", Outcome.SERVER_ERROR),
+    ],
+)
+def test_a_document_that_was_refused_makes_no_success_of_a_200(
+    status: int, kind: str, one: str, all_of_them: Outcome
+) -> None:
+    judged = answered(lambda answer: refused(answer, status, kind, 1))
+    assert judged.outcome is Outcome.PARTIAL and not judged.says
+    assert names(judged) == ["created", one, "created", "created", "created"]
+    judged = answered(lambda answer: refused(answer, status, kind, *range(ITEMS)))
+    assert judged.outcome is all_of_them and names(judged) == [one] * ITEMS
+
+
+def item(answer: Answer, place: int = 1) -> dict[str, Any]:
+    found: dict[str, Any] = answer["items"][place]["index"]
+    return found
+
+
+def swap(answer: Answer) -> None:
+    item(answer, 1)["_id"], item(answer, 2)["_id"] = item(answer, 2)["_id"], item(answer, 1)["_id"]
+
+
+@pytest.mark.parametrize(
+    ("change", "says", "outcomes"),
+    [
+        (swap, "in the place of w-16", ["created", "wrong", "wrong", "created", "created"]),
+        (lambda answer: answer["items"].pop(), "answered for 4", ["unknown"] * 5),
+        (lambda answer: answer.update(errors=True), "errors: true, and 0", ["created"] * 5),
+        (
+            lambda answer: (refused(answer, 429, "x", 4), answer.update(errors=False)),
+            "errors: false, and 1",
+            ["created"] * 4 + ["rejected"],
+        ),
+        (
+            lambda answer: item(answer).update(_index="other"),
+            "the index 'other'",
+            ["created", "wrong", "created", "created", "created"],
+        ),
+        (
+            lambda answer: item(answer)["_shards"].update(successful=0),
+            "0 of 3 copies",
+            ["created", "wrong", "created", "created", "created"],
+        ),
+        (
+            lambda answer: item(answer).update(result="updated"),
+            "status 201 and updated",
+            ["created", "wrong", "created", "created", "created"],
+        ),
+        (
+            lambda answer: answer["items"].__setitem__(1, {"create": item(answer)}),
+            "with create, not with index",
+            ["created", "wrong", "created", "created", "created"],
+        ),
+    ],
+)
+def test_an_answer_that_contradicts_its_request_or_itself_is_wrong(
+    change: Callable[[Answer], Any], says: str, outcomes: list[str]
+) -> None:
+    judged = answered(change)
+    assert judged.outcome is Outcome.WRONG and says in judged.says, judged.says
+    assert names(judged) == outcomes
+
+
+def test_a_copy_that_did_not_take_a_document_leaves_it_acknowledged() -> None:
+    judged = answered(lambda answer: item(answer)["_shards"].update(successful=2, failed=1))
+    assert judged.outcome is Outcome.PARTIAL and names(judged)[1] == "degraded"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda answer: answer.pop("items"),
+        lambda answer: answer.update(errors="false"),
+        lambda answer: item(answer).pop("_id"),
+        lambda answer: item(answer).update(status="201"),
+        lambda answer: item(answer)["_shards"].update(total=None),
+        lambda answer: answer["items"].__setitem__(0, 7),
+    ],
+)
+def test_what_is_no_answer_to_a_bulk_is_garbled_and_acknowledges_nothing(change: Callable[[Answer], Any]) -> None:
+    judged = answered(change)
+    assert judged.outcome is Outcome.GARBLED and judged.items is None
+
+
+def test_a_status_that_is_no_success_speaks_for_itself() -> None:
+    assert answered(status=429) == Judged(Outcome.REJECTED)
+
+
+@given(st.lists(st.sampled_from(list(ItemOutcome)), min_size=1, max_size=8))
+def test_only_a_bulk_of_which_every_copy_took_every_document_is_ok(outcomes: list[ItemOutcome]) -> None:
+    made = of_items(bytes(outcomes))
+    assert (made is Outcome.OK) == (set(outcomes) <= {ItemOutcome.CREATED, ItemOutcome.UPDATED})
+    assert (made is Outcome.WRONG) == (ItemOutcome.WRONG in outcomes)
+
+
+def test_searches_may_find_what_a_bulk_sent_and_must_find_what_it_acknowledged() -> None:
+    it, known = judge()
+    group = FIRST % 100
+    least, most = known.least(group, 0), known.most(group)
+    sent = it.sent_bulk("/chaos-writes/_bulk", FIRST, ITEMS)
+    assert known.most(group) == most + 1
+    it.of(sent, 200, json.dumps(right()), 0)
+    assert known.least(group, 10**12) == least + 1
