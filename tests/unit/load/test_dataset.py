@@ -175,6 +175,19 @@ def test_queries_are_drawn_by_weight_and_hold_values_of_fields(tmp_path: Path) -
     assert gte == f"2025-12-31T23:{45 + late // 240:02d}:{late // 4 % 60:02d}.{late % 4 * 250:03d}Z"
 
 
+def test_with_bulks_the_newest_document_is_that_of_the_arrival_s_last_number(tmp_path: Path) -> None:
+    workload = made(
+        tmp_path, WORKLOAD.replace(', format: [strict_date_optional_time, epoch_millis, "yyyy-MM-dd HH:mm:ss"]', "")
+    )
+    k = next(k for k in range(99) if workload.requests("i", 1).of("search", k).asks is None)
+    gte = [
+        json.loads(str(requests.of("search", k).body))["query"]["range"]["at"]["gte"]
+        for requests in (workload.requests("i", 1), workload.strided("i", 1, 500))
+    ]
+    late = [datetime.fromisoformat(each) for each in gte]
+    assert (late[1] - late[0]).total_seconds() == 499 * k * 0.25
+
+
 def test_a_document_is_found_by_the_values_that_queries_filter_on(tmp_path: Path) -> None:
     text = WORKLOAD.replace("mix: {mine: 3, late: 1}", '  of: {find: tags, body: {query: {term: {tags: "{{tags}}"}}}}')
     workload = made(tmp_path, text)

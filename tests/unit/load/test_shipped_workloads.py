@@ -53,7 +53,7 @@ def test_flat20_has_the_fields_the_pools_and_the_mix_of_its_source() -> None:
     high = json.dumps(workload.definition.queries["high"].body)
     assert all(f"{{{{k{n}}}}}" in high for n in range(1, 6)) and "3h" in high and "1m" in high
     load = load_experiment(ROOT / "experiments" / "workload-flat20.yaml").load
-    assert {each.name: float(each.rate) for each in load.operations} == {"write": 45, "read": 5}  # gr-6: 90/10
+    assert {each.name: float(each.rate) for each in load.operations} == {"write": 18, "read": 2}  # gr-6: 90/10
 
 
 def test_search_has_cheap_filtered_and_aggregating_searches() -> None:
