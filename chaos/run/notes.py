@@ -82,9 +82,10 @@ def _not_compared(experiment: Experiment) -> Iterator[str]:
     """What the read-back cannot say of the documents of this workload."""
     workload = workloads.of(experiment.load.workload, experiment.load.dataset)
     if workload.text is None:
+        fields = text.listed(list(workload.fields))
         yield (
             f"documents of the workload {workload.name} are read back by id, by their whole source and by the doc "
-            f"values of {text.listed(list(workload.fields))}; by which other values and words they are found is not compared"
+            f"values of {fields}; by which other values and words they are found is not compared"
         )
 
 
