@@ -613,12 +613,27 @@ def _query(given: _Common, name: str, query: QueryFile, mapping: Mapping[str, An
     for key in ("pit", "scroll", "slice", "stats", "indices_boost"):
         if key in query.body:
             yield Problem((*loc, key), f"a search of the load has no {key}: expected it left out", at_key=True)
+    for where in _elsewhere(query.body, loc):
+        says = "a search of the load reads its own index alone: expected no document of another one"
+        yield Problem(where, says, at_key=True)
     try:
         json.dumps(query.body, allow_nan=False)
     except ValueError:
         yield Problem(loc, "infinity and not-a-number are no JSON: expected other numbers", at_key=True)
     if query.find is not None and sound and (says := unfound(given, query, mapping)):
         yield Problem(("queries", name, "find"), says)
+
+
+def _elsewhere(value: Any, loc: Loc) -> Iterator[Loc]:
+    """Where a body names an index: a terms lookup, a stored shape, documents that others are to be like."""
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            if key in ("index", "_index") and isinstance(each, str) and len(value) > 1:
+                yield (*loc, key)
+            yield from _elsewhere(each, (*loc, key))
+    elif isinstance(value, list | tuple):
+        for index, each in enumerate(value):
+            yield from _elsewhere(each, (*loc, index))
 
 
 def _placed(given: _Common, it: Placeholder | None) -> str:

@@ -116,6 +116,7 @@ def test_it_is_as_the_published_schema_says(tmp_path: Path) -> None:
             11,
             "one object",
         ),
+        (("range: {at: {gte", "terms: {customer: {index: secret, id: 1, path: x, y"), 16, "reads its own index alone"),
         (('gte: "{{at - 15m}}"', "gte: .inf"), 16, "infinity and not-a-number are no JSON"),
         (("array: [0, 4]", "array: [0, 400]"), 11, "array 0 to 400: expected least and most, 0 to 100"),
         (("fields: {sku: {type: keyword, pool: 9}}", "fields: {}"), 12, "fields: expected at least 1, got nothing"),
