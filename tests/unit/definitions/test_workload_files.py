@@ -9,9 +9,10 @@ from typing import Any
 
 import jsonschema
 import pytest
+from fakes import ROOT
 
 from chaos.base.errors import InvalidInput
-from chaos.definitions import schema
+from chaos.definitions import schema, writing
 from chaos.definitions.loading import load_workload
 from chaos.definitions.workload import Placeholder, WorkloadDefinition, placeholder
 from chaos.registry import GRAMMAR, load_experiment
@@ -268,7 +269,7 @@ def test_what_the_topology_says_of_the_index_comes_first(tmp_path: Path) -> None
         "number_of_shards": 3,
     }
     none = "\n".join(
-        line for line in Path("topologies/3az.yaml").read_text().splitlines() if "number_of_replicas" not in line
+        line for line in (ROOT / "topologies" / "3az.yaml").read_text().splitlines() if "number_of_replicas" not in line
     )
     (tmp_path / "bare.yaml").write_text(none.replace("name: 3az", "name: bare"))
     found = load_experiment(experiment(tmp_path, EXPERIMENT.replace("topology: 3az", "topology: bare")))
@@ -312,6 +313,17 @@ def test_what_is_wrong_with_it_stops_the_experiment(
     with pytest.raises(InvalidInput) as caught:
         load_experiment(experiment(tmp_path, texts[0]))
     assert says in caught.value.message
+
+
+def test_one_that_is_written_anew_names_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a failure that was shrunk."""
+    written(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    found = load_experiment(experiment(tmp_path), topology=ROOT / "topologies" / "3az.yaml")
+    again = tmp_path / "again.yaml"
+    again.write_text(writing.experiment(found, str(ROOT / "topologies" / "3az.yaml")))
+    assert "workload: workloads/orders.yaml" in again.read_text()
+    assert plan.digest(load_experiment(again)) == plan.digest(found)
 
 
 def test_one_without_queries_can_be_read_by_id(tmp_path: Path) -> None:
