@@ -15,18 +15,16 @@ from chaos.checks.instrument import (
     Begins,
     ClusterSight,
     Context,
-    Curve,
     Ends,
     Instrument,
     Observer,
     ProcessorSets,
     ProcessWatch,
-    Row,
-    Section,
     Steering,
     Traffic,
     Trial,
 )
+from chaos.checks.section import Curve, Row, Section
 from chaos.history.events import Event
 from chaos.history.writer import EventWriter
 from chaos.opensearch.rest import UNREADABLE

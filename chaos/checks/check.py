@@ -1,8 +1,9 @@
 """A check: everything about one metric, in the file that judges it.
 
 Its name and unit make the grammar of expectations, its measure judges a phase, what it rests on says which gaps in the
-evidence take its worth, its words tell people of it, its trial says which changes of a record it must notice. A file of
-this room whose ``CHECKS`` it is in, is found (:mod:`chaos.checks.catalogue`); nothing lists it.
+evidence take its worth, its words tell people of it, its section is drawn in the report, its trial says which changes
+of a record it must notice. A file of this room whose ``CHECKS`` it is in, is found (:mod:`chaos.checks.catalogue`);
+nothing lists it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 from chaos.checks.measure import Measure
 from chaos.checks.prospect import Prospect
 from chaos.checks.record import Expected, Record, Span
+from chaos.checks.section import Section
 from chaos.checks.trial import Trial
 from chaos.checks.words import Words
 
@@ -55,7 +57,8 @@ class Check:
     needed. ``meaning``: what it stands for, in a sentence or two; ``helps``: remedies of ``report/meanings.yaml``, in
     the order in which to try them. ``promise``: a count that every run which measures it wants to be 0, whether a line
     of ``expect`` says so or not (:mod:`.defaults`). ``tables``: its figures in findings.json by name, whether somebody
-    expects something of it or not; None is left out. ``order``: its place among all; equals stand as their files do.
+    expects something of it or not; None is left out. ``section``: of the report, from the record and all tables; None
+    where there is nothing to show. ``order``: its place among all; equals stand as their files do.
     """
 
     metric: str
@@ -74,6 +77,7 @@ class Check:
     promise: bool = False
     helps: tuple[str, ...] = ()
     tables: Mapping[str, Callable[[Record], Any]] = field(default_factory=dict)
+    section: Callable[[Record, Mapping[str, Any]], Section | None] | None = None
     trial: Trial | None = None
     order: int = 1000
 

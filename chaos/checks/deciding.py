@@ -29,6 +29,7 @@ import numpy as np
 from chaos.base import text
 from chaos.checks import starved, usable
 from chaos.checks.record import SECOND, Record, Span
+from chaos.history.events import MachineDecides
 from chaos.history.writer import ECHO
 
 LIMITS_MS = (50, 100, 250, 500, 1000)
@@ -138,7 +139,7 @@ def says(echoes: Echoes, objectives: Mapping[str, float], seen: Seen = NOTHING) 
 def table(record: Record) -> dict[str, Any] | None:
     """What was said before the first phase, and what the echo took in each; None where none was asked."""
     lines: Sequence[Mapping[str, Any]] = record.lines(ECHO)
-    said = record.first("machine.decides")
+    said = next(iter(record.seen(MachineDecides)), None)
     if not lines and said is None:
         return None
     phases = {}
@@ -151,27 +152,27 @@ def table(record: Record) -> dict[str, Any] | None:
         }
     return {
         "says": _kept(record, said),
-        "decides": dict(said.get("decides") or {}) if said else {},
+        "decides": dict(said.decides or {}) if said is not None else {},
         "phases": phases,
     }
 
 
-def _kept(record: Record, said: Mapping[str, Any] | None) -> str | None:
+def _kept(record: Record, said: MachineDecides | None) -> str | None:
     """What was said before the first phase, and of rules 2 on in which phases it would not be said again."""
     if said is None:
         return None
-    promised = [op for op, answer in (said.get("decides") or {}).items() if answer == "yes"]
+    promised = [op for op, answer in (said.decides or {}).items() if answer == "yes"]
     objectives = {op.name: op.good_within for op in record.operations if op.name in promised}
     if record.rules < 2 or not objectives:
-        return str(said.get("says"))
+        return str(said.says)
     broken: dict[str, list[str]] = {}
     for span in record.spans:
         for why in _broken(record, span, objectives):
             broken.setdefault(why, []).append(span.name)
     back = [f"in {text.listed(phases)} {why}" for why, phases in broken.items()]
     if not back:
-        return str(said.get("says"))
-    return f"before the first phase: {said.get('says')}. It did not stay so: {'; '.join(back)}"
+        return str(said.says)
+    return f"before the first phase: {said.says}. It did not stay so: {'; '.join(back)}"
 
 
 def _broken(record: Record, span: Span, objectives: Mapping[str, float]) -> list[str]:

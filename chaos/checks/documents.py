@@ -9,7 +9,7 @@ acknowledged all the same, so this says how much data a shipper got rid of, and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ from chaos.checks.check import Check
 from chaos.checks.good import needed
 from chaos.checks.measure import Measure
 from chaos.checks.prospect import Prospect
-from chaos.checks.record import OUTCOMES, Expected, LoadOperation, Record, Span
+from chaos.checks.record import OUTCOMES, SECOND, Expected, LoadOperation, Record, Span
+from chaos.checks.section import Curve, Row, Section
 from chaos.checks.trial import Trial, five_seconds_without_an_answer, rejected_for_ten_seconds
 from chaos.checks.words import Words
 from chaos.history.format import ACKNOWLEDGED_ITEMS
@@ -100,6 +101,78 @@ def table(record: Record) -> dict[str, Any] | None:
     return {op.name: {span.name: figures(record, op, span) for span in record.spans}}
 
 
+SLICE = 5.0
+"""Seconds of one point of the curves."""
+
+
+def section(record: Record, tables: Mapping[str, Any]) -> Section | None:
+    """What became of the documents of bulks, or of a closed loop, by phase and over time; None where there are none."""
+    op = record.writer
+    rows = (tables.get("documents") or {}).get(op.name) if op is not None else None
+    if op is None or not rows:
+        return None
+    names = list(dict.fromkeys(name for row in rows.values() for name in row["outcomes"]))
+    sent = f"{op.items} documents a request" if op.items > 1 else "one document a request"
+    return Section(
+        id="documents",
+        title="Documents",
+        short="Documents",
+        says=f"What became of each document of the operation {op.name} ({sent}).",
+        head=("Phase", "Offered#", "Acknowledged#", "Acknowledged/s#", "Goodput/s#", *(f"{_plain(n)}#" for n in names)),
+        rows=tuple(
+            Row(
+                phase,
+                (
+                    text.count(row["offered"]),
+                    text.count(row["acknowledged"]),
+                    *(text.NO_VALUE if each is None else f"{each:,.0f}".replace(",", " ") for each in _rates(row)),
+                    *(text.count(row["outcomes"].get(name, 0)) for name in names),
+                ),
+            )
+            for phase, row in rows.items()
+        ),
+        curves=tuple(_curves(record, op)),
+        lasted=(record.load_end - record.origin) / SECOND,
+        edges=tuple((span.name, (span.start - record.origin) / SECOND) for span in record.spans),
+        small=(
+            "Goodput counts documents of good requests alone: whole, right and within their objective. Degraded ones "
+            "are acknowledged, and a copy did not take them. Requests that were not answered for each document stand "
+            "with their own outcome."
+        ),
+    )
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", " ").capitalize()
+
+
+def _rates(row: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    return row["acknowledged_per_second"], row["goodput"]
+
+
+def _curves(record: Record, op: LoadOperation) -> Iterator[Curve]:
+    """Documents offered and acknowledged a second, by when their requests were due."""
+    arrivals = record.arrivals[op.name]
+    if not len(arrivals):
+        return
+    at = (arrivals.intended - record.origin) / SECOND
+    taken = np.zeros(len(arrivals))
+    if op.items == 1:
+        taken[np.isin(arrivals.outcome, [OUTCOMES[name] for name in ACKNOWLEDGED])] = 1
+    else:
+        each = np.zeros(0)
+        if len(record.items):
+            each = np.add.reduceat(record.items.acknowledged.astype(float), record.items.first[:-1])
+        place = np.searchsorted(record.items.k, arrivals.k)
+        known = np.isin(arrivals.k, record.items.k)
+        taken[known] = each[place[known]]
+    edges = np.arange(0.0, float(at.max()) + SLICE, SLICE)
+    for title, weights in (("Offered", np.full(len(at), float(op.items))), ("Acknowledged", taken)):
+        sums = np.histogram(at, edges, weights=weights)[0] / SLICE
+        pieces = zip(edges[:-1].tolist(), edges[1:].tolist(), sums.tolist(), strict=True)
+        yield Curve(f"{title} documents a second", "/s", tuple(pieces))
+
+
 def _foresee(prospect: Prospect) -> Iterator[str]:
     rate = (prospect.rates or {}).get(WRITES, 0.0)
     return prospect.needs(needed(prospect.comparison, prospect.value), rate, "requests that write")
@@ -127,6 +200,7 @@ CHECKS = (
         ),
         helps=("client-retries", "headroom", "failure-detection"),
         tables={"documents": table},
+        section=section,
         order=12,
         trial=Trial(">= 98%", "dead", (five_seconds_without_an_answer, rejected_for_ten_seconds)),
     ),

@@ -15,6 +15,7 @@ from chaos.base import text
 from chaos.checks.evidence import Gap
 from chaos.checks.record import SECOND, Record, Span
 from chaos.history import during, ends
+from chaos.history.events import DuringBegun, DuringOver, DuringProof, DuringSetting, NodeJoined, NodeLeft
 
 AFTER = 30.0
 """Seconds after it is over for which nodes that leave are still its own doing."""
@@ -25,31 +26,32 @@ class Waited:
     """One phase's. ``over`` and ``proof`` None: never came. ``nodes``: whose processes it may end."""
 
     phase: str
-    begun: Mapping[str, Any]
-    over: Mapping[str, Any] | None
-    proof: Mapping[str, Any] | None
+    begun: DuringBegun
+    over: DuringOver | None
+    proof: DuringProof | None
     end: int
 
     @property
     def says(self) -> str:
-        return str(self.begun.get("says"))
+        return str(self.begun.says)
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        return tuple(str(node) for node in self.begun.get("nodes") or ())
+        return tuple(str(node) for node in self.begun.nodes or ())
 
     def holds(self, t: int) -> bool:
-        return int(self.begun["t"]) <= t <= self.end
+        return self.begun.t <= t <= self.end
 
 
 def every(record: Record) -> list[Waited]:
     """Every phase that began to wait for others, in order."""
     found = []
-    for begun in record.of_kind(during.BEGUN):
-        span = next((each for each in record.spans if each.holds(int(begun["t"]))), None)
+    for begun in record.seen(DuringBegun):
+        span = next((each for each in record.spans if each.holds(begun.t)), None)
         if span is None:
             continue
-        over, proof = (next(iter(record.within(span, kind)), None) for kind in (during.OVER, during.PROOF))
+        over = next(iter(record.seen(DuringOver, span=span)), None)
+        proof = next(iter(record.seen(DuringProof, span=span)), None)
         found.append(Waited(span.name, begun, over, proof, span.end))
     return found
 
@@ -70,26 +72,26 @@ def gaps(record: Record) -> tuple[Gap, ...]:
         if waited is None:
             found.append(Gap(f"in {span.name} nobody was waited for", span.start))
             continue
-        since = int(waited.begun["t"])
-        if waited.over is None or waited.over.get("ok") is not True:
+        since, proof = waited.begun.t, waited.proof
+        if waited.over is None or waited.over.ok is not True:
             why = _why(waited.over)
             found.append(Gap(f"{waited.says}, in {span.name}: {why}", since))
         elif wanted.get("restarts") or waited.nodes:
-            proven = waited.proof is not None and waited.proof.get("proven") is True
-            named = (waited.proof or {}).get("nodes") or {}
+            proven = proof is not None and proof.proven is True
+            named = (proof.nodes if proof is not None else None) or {}
             if not proven or not waited.nodes or any(node not in named for node in waited.nodes):
-                why = "there is no evidence" if waited.proof is None else str(waited.proof.get("says"))
+                why = "there is no evidence" if proof is None else str(proof.says)
                 found.append(Gap(f"{waited.says}, in {span.name}: not proven ({why})", since))
-        elif waited.proof is not None and waited.proof.get("proven") is not True:
-            found.append(Gap(f"{waited.says}, in {span.name}: {waited.proof.get('says')}", since))
+        elif proof is not None and proof.proven is not True:
+            found.append(Gap(f"{waited.says}, in {span.name}: {proof.says}", since))
     return tuple(found)
 
 
-def _why(over: Mapping[str, Any] | None) -> str:
+def _why(over: DuringOver | None) -> str:
     if over is None:
         return "it has no end"
-    last = over.get("last") or []
-    return str(over.get("says") or "it failed") + (f": {text.clip(str(last[-1]), 200)}" if last else "")
+    last = over.last or []
+    return str(over.says or "it failed") + (f": {text.clip(str(last[-1]), 200)}" if last else "")
 
 
 def allows(record: Record, event: Mapping[str, Any]) -> bool:
@@ -106,9 +108,7 @@ def allows(record: Record, event: Mapping[str, Any]) -> bool:
 
 def explains(record: Record, node: str, at: int) -> bool:
     """Whether a node was out of the cluster at that moment because others restarted it."""
-    return any(
-        node in each.nodes and int(each.begun["t"]) <= at <= each.end + int(AFTER * SECOND) for each in every(record)
-    )
+    return any(node in each.nodes and each.begun.t <= at <= each.end + int(AFTER * SECOND) for each in every(record))
 
 
 def table(record: Record) -> list[dict[str, Any]]:
@@ -117,36 +117,36 @@ def table(record: Record) -> list[dict[str, Any]]:
     for waited in every(record):
         span = record.span(waited.phase)
         assert span is not None
-        seen = [
-            {"at": record.since_start(int(event["t"])), "says": _seen(event)}
-            for event in record.within(span, "cluster.node_left", "cluster.node_joined", during.SETTING)
-        ]
-        proof = waited.proof or {}
-        for node, looks in (proof.get("nodes") or {}).items():
+        happened: list[NodeLeft | NodeJoined | DuringSetting] = record.seen(
+            NodeLeft, NodeJoined, DuringSetting, span=span
+        )
+        seen = [{"at": record.since_start(event.t), "says": _seen(event)} for event in happened]
+        over, proof = waited.over, waited.proof
+        for node, looks in ((proof.nodes if proof is not None else None) or {}).items():
             was, now = (str((looks.get(key) or {}).get("version") or "") for key in ("before", "after"))
             if was and now and was != now:
-                seen.append({"at": record.since_start(int(proof["t"])), "says": f"{node}: version {was}, then {now}"})
-        over = waited.over or {}
+                assert proof is not None
+                seen.append({"at": record.since_start(proof.t), "says": f"{node}: version {was}, then {now}"})
         found.append(
             {
                 "phase": waited.phase,
                 "says": waited.says,
-                "grade": str(waited.begun.get("grade")),
-                "proven": proof.get("proven") is True if waited.nodes else None,
-                "proof": str(proof["says"]) if proof else None,
-                "ok": over.get("ok") is True,
-                "ended": str(over["says"]) if over else None,
-                "seconds": over.get("seconds"),
-                "log": over.get("log"),
-                "last": [str(line) for line in over.get("last") or []],
+                "grade": str(waited.begun.grade),
+                "proven": (proof is not None and proof.proven is True) if waited.nodes else None,
+                "proof": str(proof.says) if proof is not None else None,
+                "ok": over is not None and over.ok is True,
+                "ended": str(over.says) if over is not None else None,
+                "seconds": over.seconds if over is not None else None,
+                "log": over.log if over is not None else None,
+                "last": [str(line) for line in (over.last if over is not None else None) or []],
                 "seen": seen,
             }
         )
     return found
 
 
-def _seen(event: Mapping[str, Any]) -> str:
-    if event["kind"] == during.SETTING:
-        was, now = ("unset" if event.get(key) is None else str(event[key]) for key in ("before", "now"))
-        return f"{event.get('name')}: {was}, then {now}"
-    return f"{event.get('node')} {'left' if event['kind'] == 'cluster.node_left' else 'joined'}"
+def _seen(event: NodeLeft | NodeJoined | DuringSetting) -> str:
+    if isinstance(event, DuringSetting):
+        was, now = ("unset" if value is None else str(value) for value in (event.before, event.now))
+        return f"{event.name}: {was}, then {now}"
+    return f"{event.node} {'left' if isinstance(event, NodeLeft) else 'joined'}"

@@ -8,14 +8,27 @@ again, is not seen: the count is never too high. With a stretch of more than 10 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
+from typing import Any
 
 from chaos.base import text
 from chaos.checks.check import Check
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.movement import BLIND, longest_blind
 from chaos.checks.record import Record, Span
+from chaos.checks.section import Row, Section
 from chaos.checks.trial import Altered, Trial, nobody_answered_the_sampler_for_15_s
 from chaos.checks.words import Words
+from chaos.history.events import ClusterLeader
+
+MOST = 100
+"""Elections of a phase that its evidence names, and of a run that the report lists."""
+
+
+def elected(record: Record) -> list[ClusterLeader]:
+    """Each leader that was seen where none or another one was before, of the whole run."""
+    pairs = itertools.pairwise(record.seen(ClusterLeader))
+    return [now for before, now in pairs if now.leader and now.leader != before.leader]
 
 
 def measure(record: Record, span: Span) -> Measure:
@@ -23,13 +36,9 @@ def measure(record: Record, span: Span) -> Measure:
     blind = longest_blind(record, span)
     if blind is None:
         return Measure.missing("count", "the cluster answered no sample in this phase")
-    pairs = itertools.pairwise(record.of_kind("cluster.leader"))
-    elected = [now for before, now in pairs if now.get("leader") and now["leader"] != before.get("leader")]
-    inside = [event for event in elected if span.start <= int(event["t"]) < span.end]
+    inside = [event for event in elected(record) if span.holds(event.t)]
     evidence = {
-        "elected": [
-            {"leader": str(event["leader"]), "at": record.since_start(int(event["t"]))} for event in inside[:100]
-        ],
+        "elected": [{"leader": str(event.leader), "at": record.since_start(event.t)} for event in inside[:MOST]],
         "longest_blind_seconds": blind,
     }
     if blind > BLIND:
@@ -37,9 +46,42 @@ def measure(record: Record, span: Span) -> Measure:
         if not inside:
             return Measure.missing("count", says, **evidence)
         return Measure(float(len(inside)), "count", says, Bound.AT_LEAST, evidence)
-    names = text.listed([str(event["leader"]) for event in inside])
+    names = text.listed([str(event.leader) for event in inside])
     says = f"elected in this order: {names}" if inside else "the leader stayed, or nobody was elected"
     return Measure(float(len(inside)), "count", says, evidence=evidence)
+
+
+def section(record: Record, tables: Mapping[str, Any]) -> Section | None:
+    """Every election of the run, also outside its phases; None where none was seen."""
+    found = elected(record)
+    if not found:
+        return None
+    blind = [span.name for span in record.spans if _is_blind(record, span)]
+    return Section(
+        id="elections",
+        title="Elections of a cluster manager",
+        short="Elections",
+        says="Each time the sampler saw another cluster manager than before, or one after none.",
+        gaps=f"in {text.listed(blind)} it had no answer for more than {BLIND:g} s, or none at all, so elections may be "
+        "missing."
+        if blind
+        else "",
+        head=("At#", "Cluster manager", "Phase"),
+        rows=tuple(_row(record, event) for event in found[:MOST]),
+        small="Seconds since the start of the load. The sampler looks once a second."
+        + (f" The first {MOST} of {len(found)} are listed." if len(found) > MOST else ""),
+    )
+
+
+def _is_blind(record: Record, span: Span) -> bool:
+    blind = longest_blind(record, span)
+    return blind is None or blind > BLIND
+
+
+def _row(record: Record, event: ClusterLeader) -> Row:
+    at, place = record.since_start(event.t), record.place(event.t)
+    phase = "outside the phases" if place is None else record.spans[place].name
+    return Row(text.NO_VALUE if at is None else f"{at:.1f} s", (str(event.leader), phase))
 
 
 def one_manager_after_another(run: Altered) -> None:
@@ -68,6 +110,7 @@ CHECKS = (
             "leaders come and go, and each time nothing is removed, promoted or created until the next is in office."
         ),
         helps=("three-managers", "failure-detection"),
+        section=section,
         order=160,
         trial=Trial(
             "<= 1",

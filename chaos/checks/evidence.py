@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from chaos.checks.record import SECOND, Record, Span
+from chaos.checks.record import SECOND, Record
+from chaos.history.events import Abort, ActionCommand, ActionDone, Error, FaultCommand, FaultUndo, GuardTripped, RunEnd
 
 REQUIRED = ("effect", "gone")
 PATH = "path"
@@ -199,13 +200,8 @@ def faults(record: Record) -> tuple[FaultRecord, ...]:
 
 def _in_order(record: Record) -> bool:
     """Whether the run was undone in order: an abort, or an error, undoes at once and looks at nothing before."""
-    end = record.first("run.end")
-    return end is not None and end.get("reason") == "finished" and not record.of_kind("abort", "guard.tripped", "error")
-
-
-def _different(record: Record, span: Span, kind: str, name: str) -> int:
-    """Events of a kind in a phase; one that is recorded twice is one."""
-    return len({event.get(name) for event in record.within(span, kind)})
+    end = next(iter(record.seen(RunEnd)), None)
+    return end is not None and end.reason == "finished" and not record.seen(Abort, GuardTripped, Error)
 
 
 def step_gaps(record: Record) -> tuple[Gap, ...]:
@@ -220,21 +216,21 @@ def step_gaps(record: Record) -> tuple[Gap, ...]:
         if not span.complete:
             how = f"ended as {span.reason}" if span.reason else "has no end"
             gaps.append(Gap(f"the phase {name} {how}", span.start))
-        undo = planned.get("undo") or []
-        wanted = {
-            "inject": (len(planned.get("inject") or []), _different(record, span, "fault.command", "fault")),
-            "action": (len(planned.get("do") or []), _different(record, span, "action.command", "action")),
-            "undo": (1 if "all" in undo else len(undo), _different(record, span, "fault.undo", "fault")),
+        undo, commands = planned.get("undo") or [], record.seen(ActionCommand, span=span)
+        wanted = {  # one that is recorded twice is one
+            "inject": (len(planned.get("inject") or []), {each.fault for each in record.seen(FaultCommand, span=span)}),
+            "action": (len(planned.get("do") or []), {each.action for each in commands}),
+            "undo": (1 if "all" in undo else len(undo), {each.fault for each in record.seen(FaultUndo, span=span)}),
         }
-        for step, (expected, seen) in wanted.items():
-            if seen < expected:
+        for step, (expected, found) in wanted.items():
+            if (seen := len(found)) < expected:
                 gaps.append(Gap(f"in {name} only {seen} of {expected} planned {step} steps are recorded", span.start))
-        for command in record.within(span, "action.command"):
-            done = [e for e in record.of_kind("action.done") if e.get("action") == command.get("action")]
-            if not done or done[-1].get("ok") is not True:
-                why = str(done[-1].get("says") or "") if done else "it has no end"
-                says = f"{command.get('says') or command.get('action')}: the action did not succeed ({why})"
-                gaps.append(Gap(says, int(command["t"])))
+        for command in commands:
+            done = [each for each in record.seen(ActionDone) if each.action == command.action]
+            if not done or done[-1].ok is not True:
+                why = str(done[-1].says or "") if done else "it has no end"
+                says = f"{command.says or command.action}: the action did not succeed ({why})"
+                gaps.append(Gap(says, command.t))
     return tuple(gaps)
 
 

@@ -27,13 +27,12 @@ from chaos.checks.movement import BLIND, longest_blind
 from chaos.checks.record import SECOND, Record, Span
 from chaos.checks.trial import Altered, Trial
 from chaos.checks.words import Words
+from chaos.history.events import NodeJoined, NodeLeft, NodesProcessors
 
 EDGE = 5.0
 """Seconds at most from a phase's start to a node's first sample, and from its last to the end: one may be missing."""
 COVERED = 0.5
 """The share of a phase that must lie between a node's first and last sample in it."""
-
-MOVES = ("cluster.node_left", "cluster.node_joined")
 
 Use = tuple[float, float]
 """Processors that were busy on average, and processors that there are."""
@@ -46,7 +45,7 @@ def data_nodes(record: Record) -> list[str]:
 
 def survivors(record: Record, span: Span) -> list[str]:
     """The data nodes that were in the cluster all through a phase."""
-    out = _out(record, span.start) | {event.get("node") for event in record.within(span, *MOVES)}
+    out = _out(record, span.start) | {event.node for event in _moves(record, span)}
     return [node for node in data_nodes(record) if node not in out]
 
 
@@ -58,8 +57,12 @@ def lost(record: Record, span: Span) -> list[str]:
 
 def _out(record: Record, at: int) -> set[str]:
     """The nodes that had left before a moment (ns) and were not back."""
-    last = {str(event.get("node")): event["kind"] for event in record.of_kind(*MOVES) if int(event["t"]) < at}
-    return {node for node, kind in last.items() if kind == MOVES[0]}
+    left = {str(event.node): isinstance(event, NodeLeft) for event in _moves(record) if event.t < at}
+    return {node for node, out in left.items() if out}
+
+
+def _moves(record: Record, span: Span | None = None) -> list[NodeLeft | NodeJoined]:
+    return record.seen(NodeLeft, NodeJoined, span=span)
 
 
 def _zones(record: Record) -> list[str]:
@@ -68,7 +71,8 @@ def _zones(record: Record) -> list[str]:
 
 def processors(record: Record) -> dict[str, int]:
     """How many processors each node may use; empty where nobody said so."""
-    return dict((record.first("nodes.processors") or {}).get("nodes") or {})
+    said = next(iter(record.seen(NodesProcessors)), None)
+    return dict((said.nodes if said is not None else None) or {})
 
 
 def use(record: Record, span: Span, node: str) -> Use | None:

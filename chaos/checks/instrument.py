@@ -26,6 +26,7 @@ from chaos.checks.evidence import Gap
 from chaos.checks.measure import Measure, Verdict
 from chaos.checks.reasons import Cause
 from chaos.checks.record import Record
+from chaos.checks.section import Section
 from chaos.definitions import Experiment
 from chaos.definitions.existing import Existing
 from chaos.definitions.experiment import Guards
@@ -284,47 +285,6 @@ class Traffic:
 
 
 # -- the judging half ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Curve:
-    """One line over time. ``pieces``: (from, to, value), in seconds since the section's beginning."""
-
-    title: str
-    unit: str
-    pieces: tuple[tuple[float, float, float], ...]
-
-
-@dataclass(frozen=True)
-class Row:
-    """``head`` and ``cells`` of a table; ``says`` instead of cells: one sentence over all of them."""
-
-    head: str
-    cells: tuple[str, ...] = ()
-    says: str | None = None
-
-
-@dataclass(frozen=True)
-class Section:
-    """A part of the report as data: the page draws it, and escapes all of it.
-
-    ``short``: its name in the list of contents. ``gaps``: what is not known, set off. ``open``: what could not be
-    judged, a line each. ``head``: of the table's columns, the first of them that of the rows' heads; a name with a
-    trailing ``#`` is of numbers. ``edges``: named moments that curves are crossed by. ``small``: the small print.
-    """
-
-    id: str
-    title: str
-    short: str
-    says: str
-    gaps: str = ""
-    open: tuple[str, ...] = ()
-    head: tuple[str, ...] = ()
-    rows: tuple[Row, ...] = ()
-    curves: tuple[Curve, ...] = ()
-    lasted: float = 0.0
-    edges: tuple[tuple[str, float], ...] = ()
-    small: str = ""
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,16 @@ from chaos.checks.trial import (
     red_once_more,
 )
 from chaos.checks.words import Words
-from chaos.history.during import BEGUN
+from chaos.history.events import (
+    ActionCommand,
+    ActionDone,
+    ClusterLeader,
+    DuringBegun,
+    FaultCommand,
+    FaultGone,
+    FaultUndo,
+    NodeLeft,
+)
 from chaos.history.format import Outcome
 from chaos.opensearch.routing import default_routing_shards, shard_of
 
@@ -91,18 +100,18 @@ def in_effect(ladder: Ladder) -> Measure:
         if any(each.in_effect is None or (each.stages.get("effect") or {}).get("proven") is not True for each in own):
             return Measure.missing("seconds", "not every fault of the phase was proven to be in effect")
         return ladder.reached(max(int(fault.in_effect or 0) for fault in own), "all faults of the phase are proven")
-    undone = {event.get("fault") for event in record.within(span, "fault.undo")}
-    gone = [int(event["t"]) for event in record.of_kind("fault.gone") if event.get("fault") in undone]
+    undone = {event.fault for event in record.seen(FaultUndo, span=span)}
+    gone = [event.t for event in record.seen(FaultGone) if event.fault in undone]
     if undone:
         if len(gone) < len(undone):
             return Measure.missing("seconds", "not every fault that was undone is known to be gone")
         return ladder.reached(max(gone), "what was undone is gone")
-    asked = {event.get("action") for event in record.within(span, "action.command")}
+    asked = {event.action for event in record.seen(ActionCommand, span=span)}
     if not asked and (waited := during.of_phase(record, span)) is not None:
-        if waited.over is None or waited.over.get("ok") is not True:
+        if waited.over is None or waited.over.ok is not True:
             return Measure.missing("seconds", "what was waited for did not come to its end")
-        return ladder.reached(int(waited.over["t"]), "what was waited for is over")
-    done = [int(e["t"]) for e in record.of_kind("action.done") if e.get("action") in asked and e.get("ok") is True]
+        return ladder.reached(waited.over.t, "what was waited for is over")
+    done = [event.t for event in record.seen(ActionDone) if event.action in asked and event.ok is True]
     if len(done) < len(asked):
         return Measure.missing("seconds", "not every action of the phase came through")
     return ladder.reached(max(done), "the action is done")
@@ -133,24 +142,24 @@ def impact(ladder: Ladder) -> Measure:
 def node_left(ladder: Ladder) -> Measure:
     """When the first node was out of the cluster: that is when the cluster noticed."""
     # those that left at one moment have no order but their names'
-    left = sorted(ladder.during("cluster.node_left"), key=lambda event: (int(event["t"]), str(event.get("node"))))
+    left = sorted(ladder.seen_during(NodeLeft), key=lambda event: (event.t, str(event.node)))
     if not left:
         return ladder.not_seen("no node left the cluster")
-    names = list(dict.fromkeys(str(event.get("node")) for event in left))
-    last = (int(left[-1]["t"]) - ladder.watch.trigger) / SECOND
+    names = list(dict.fromkeys(str(event.node) for event in left))
+    last = (left[-1].t - ladder.watch.trigger) / SECOND
     says = text.listed(names) + (f"; the last after {text.seconds(last)}" if len(names) > 1 else "")
-    return ladder.dated(int(left[0]["t"]), says, nodes=names, last=last)
+    return ladder.dated(left[0].t, says, nodes=names, last=last)
 
 
 def leader_elected(ladder: Ladder) -> Measure:
     """Since when there was a leader without a break."""
-    known = ladder.before("cluster.leader")
+    known = ladder.seen_before(ClusterLeader)
     if not known:
         return Measure.missing("seconds", "who led before is not in the history")
-    leader = known[-1].get("leader")
+    leader = known[-1].leader
     now, since, elected = leader, ladder.watch.trigger, None
-    for event in ladder.during("cluster.leader"):
-        t, name = int(event["t"]), event.get("leader")
+    for event in ladder.seen_during(ClusterLeader):
+        t, name = event.t, event.leader
         if name is None:
             since = t
         elif name != leader or ladder.answered(since, t):  # the same one, and nobody had been asked: no election
@@ -169,7 +178,7 @@ def leader_elected(ladder: Ladder) -> Measure:
 
 def primaries_promoted(ladder: Ladder) -> Measure:
     """When the last shard that lost its primary had one again."""
-    known = ladder.before("cluster.primary")
+    known = ladder.before("cluster.primary")  # as lines: one without its shard must fail, and not count as no shard
     if not known:
         return Measure.missing("seconds", "where the primaries were is not in the history")
     home = {(event["index"], event["shard"]): event.get("node") for event in known}
@@ -358,8 +367,8 @@ def measure(record: Record, span: Span, name: str) -> Measure:
 
 def harms(record: Record, span: Span) -> bool:
     """Whether anything of the phase takes something away from the cluster, or all that it does is give it back."""
-    actions = {event.get("action_kind") for event in record.within(span, "action.command")}
-    return bool(record.within(span, "fault.command", BEGUN) or "decommission" in actions)
+    actions = {event.action_kind for event in record.seen(ActionCommand, span=span)}
+    return bool(record.seen(FaultCommand, DuringBegun, span=span) or "decommission" in actions)
 
 
 def table(record: Record) -> dict[str, Any]:

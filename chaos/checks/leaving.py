@@ -11,12 +11,13 @@ time from then on is not the cluster's either (:func:`gaps`), and so with a lead
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Sequence
 
 from chaos.base import text
 from chaos.checks import during, evidence, standing, starved
 from chaos.checks.record import SECOND, Record, Span
 from chaos.checks.standing import Stoppage
+from chaos.history.events import ActionCommand, ClusterLeader, NodeLeft
 
 CHECK = 1.0
 """Seconds without a free processor in a row that can fail a health check: the shortest that topologies here set."""
@@ -33,9 +34,9 @@ _ZONE = re.compile(r"zone ([^\s,]+)")
 def pushed(record: Record, span: Span) -> str | None:
     """Which nodes left up to the end of a phase that the machine may have pushed out, in words; None: none."""
     stretches = starved.full(record) if starved.applies(record) else []
-    found = [says for at, says, _ in _cut_off(record, record.of_kind("cluster.node_left")) if at < span.end]
-    for event in record.of_kind("cluster.node_left"):
-        at, node = int(event["t"]), str(event.get("node"))
+    found = [says for at, says, _ in _cut_off(record, record.seen(NodeLeft)) if at < span.end]
+    for event in record.seen(NodeLeft):
+        at, node = event.t, str(event.node)
         if at >= span.end or _asked_for(record, node, at):
             continue
         longest = max((min(e, at) - max(s, at - int(HEALTH_CHECKS * SECOND)) for s, e in stretches), default=0) / SECOND
@@ -50,21 +51,23 @@ def pushed(record: Record, span: Span) -> str | None:
 
 def gaps(record: Record) -> tuple[evidence.Gap, ...]:
     """Nodes that left, or were replaced as leaders, while their own Toxiproxy stood still and no fault hit them."""
-    moves = record.of_kind("cluster.node_left", "cluster.leader")
+    moves: list[NodeLeft | ClusterLeader] = record.seen(NodeLeft, ClusterLeader)
     return tuple(
         evidence.Gap(says, stoppage.start, evidence.Spoils.TIME) for _, says, stoppage in _cut_off(record, moves)
     )
 
 
-def _cut_off(record: Record, moves: list[dict[str, Any]]) -> list[tuple[int, str, Stoppage]]:
+def _cut_off(record: Record, moves: Sequence[NodeLeft | ClusterLeader]) -> list[tuple[int, str, Stoppage]]:
     """When which node left or was replaced by no doing but that of a Toxiproxy, in words, and the stoppage."""
     still = [stoppage for stoppage in standing.stoppages(record) if stoppage.node is not None]
     found: list[tuple[int, str, Stoppage]] = []
     leader: str | None = None
     for event in moves:
-        at, node, did = int(event["t"]), str(event.get("node")), "left the cluster"
-        if event["kind"] == "cluster.leader":
-            node, did, leader = str(leader), "lost the leadership", event.get("leader")
+        if isinstance(event, ClusterLeader):
+            node, did, leader = str(leader), "lost the leadership", event.leader
+        else:
+            node, did = str(event.node), "left the cluster"
+        at = event.t
         if _asked_for(record, node, at):
             continue
         for stoppage in still:
@@ -85,12 +88,10 @@ def _asked_for(record: Record, node: str, at: int) -> bool:
         return True
     zone = record.zone_of.get(node)
     moves = [
-        (event.get("action_kind"), _ZONE.findall(str(event.get("says"))))
-        for event in record.of_kind("action.command")
-        if int(event["t"]) <= at
+        (event.action_kind, _ZONE.findall(str(event.says))) for event in record.seen(ActionCommand) if event.t <= at
     ]
     moves += [
-        (event.get("step"), [str(event.get("zone"))])
+        (str(event.get("step")), [str(event.get("zone"))])
         for event in record.of_kind("failover.step")
         if int(event["t"]) <= at
     ]

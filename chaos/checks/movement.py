@@ -14,6 +14,7 @@ from chaos.checks.measure import Bound, Measure
 from chaos.checks.record import SECOND, Record, Span
 from chaos.checks.trial import Altered, Trial
 from chaos.checks.words import Words, filled, many
+from chaos.history.events import ShardMoved
 
 BLIND = 10.0
 """Seconds without an answered sample after which moves may have been missed."""
@@ -33,10 +34,10 @@ def measure(record: Record, span: Span) -> Measure:
     blind = longest_blind(record, span)
     if blind is None:
         return Measure.missing("count", "the cluster answered no sample in this phase")
-    moves = record.within(span, "cluster.shard_moved")
+    moves = record.seen(ShardMoved, span=span)
     evidence = {
         "moves": [
-            {key: event.get(key) for key in ("index", "shard", "node")} | {"at": record.since_start(int(event["t"]))}
+            {"index": event.index, "shard": event.shard, "node": event.node, "at": record.since_start(event.t)}
             for event in moves[:100]
         ],
         "longest_blind_seconds": blind,

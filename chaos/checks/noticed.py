@@ -10,13 +10,11 @@ where a fault of ours kept nodes out of the cluster: then green could not come.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from chaos.base import text
 from chaos.checks.record import SECOND, Record, Span
-from chaos.history.events import ClusterStatus, FaultUndo
+from chaos.history.events import ClusterStatus, FaultCommand, FaultUndo, NodeLeft, PhaseEnd
 
 WORSE = ("yellow", "red")
 SINCE = 2
@@ -41,15 +39,14 @@ def applies(record: Record) -> bool:
 def became_worse(record: Record, since: int, end: int) -> bool:
     """Whether a node left, or the health turned yellow or red, in [since, end] (ns)."""
     return any(
-        since <= int(event["t"]) <= end
-        for event in record.of_kind("cluster.node_left", "cluster.status")
-        if event["kind"] != "cluster.status" or event.get("status") in WORSE
+        since <= event.t <= end
+        for event in record.seen(NodeLeft, ClusterStatus)
+        if not isinstance(event, ClusterStatus) or event.status in WORSE
     )
 
 
-def _end(record: Record, span: Span) -> Mapping[str, Any]:
-    ends = [event for event in record.of_kind("phase.end") if event.get("phase") == span.name]
-    return ends[-1] if ends else {}
+def _end(record: Record, span: Span) -> PhaseEnd | None:
+    return next((event for event in reversed(record.seen(PhaseEnd)) if event.phase == span.name), None)
 
 
 def _due(record: Record, span: Span) -> list[Notice]:
@@ -57,13 +54,14 @@ def _due(record: Record, span: Span) -> list[Notice]:
 
     Of one that began in it and is not in the record nobody knows how long that takes: it must have been seen.
     """
-    given = _end(record, span).get("notices") or ()
+    end = _end(record, span)
+    given = (end.notices if end is not None else None) or ()
     found = {
         str(each["fault"]): Notice(str(each["fault"]), int(each["since"]), int(each["made"]), float(each["seconds"]))
         for each in given
     }
-    for command in record.within(span, "fault.command"):
-        name, t = str(command.get("fault")), int(command["t"])
+    for command in record.seen(FaultCommand, span=span):
+        name, t = str(command.fault), command.t
         known = found.get(name)
         seconds = known.seconds if known is not None and known.seconds > 0 else float("inf")
         found[name] = Notice(name, t, max(t, known.made) if known is not None else t, seconds)
@@ -97,7 +95,8 @@ def could_not_come(record: Record, span: Span) -> str | None:
 
 def _kept_out(record: Record, span: Span) -> str | None:
     """Which fault of ours kept which nodes out of the cluster until the phase ended, in words."""
-    for fault, nodes in (_end(record, span).get("away") or {}).items():
+    end = _end(record, span)
+    for fault, nodes in ((end.away if end is not None else None) or {}).items():
         if nodes and not _undone(record, str(fault), span.end):
             who = text.listed([str(node) for node in nodes])
             return f"{_words(record, str(fault))} kept {who} out of the cluster"

@@ -223,9 +223,11 @@ class Record:
         several = [self._by_kind.get(kind, []) for kind in dict.fromkeys(kinds)]
         return [event for _, event in heapq.merge(*several, key=lambda item: item[0])]
 
-    def seen(self, kind: type[E]) -> list[E]:
-        """The events of a class of the catalogue in their order (:mod:`chaos.history.events`)."""
-        return [kind.read(event) for event in self.of_kind(kind.kind)]
+    def seen(self, *kinds: type[E], span: Span | None = None) -> list[E]:
+        """The events of classes of the catalogue in their order (:mod:`chaos.history.events`). ``span``: within it."""
+        by_kind = {kind.kind: kind for kind in kinds}
+        lines = self.of_kind(*by_kind) if span is None else self.within(span, *by_kind)
+        return [by_kind[line["kind"]].read(line) for line in lines]
 
     def first(self, *kinds: str) -> dict[str, Any] | None:
         return next(iter(self.of_kind(*kinds)), None)

@@ -18,7 +18,7 @@ from chaos.checks.prospect import Prospect
 from chaos.checks.record import SECOND, Record, Span
 from chaos.checks.trial import Trial, green_much_later, never_green_again, red_once_more
 from chaos.checks.words import Words
-from chaos.history.events import ClusterStatus
+from chaos.history.events import ActionCommand, ClusterStatus, FaultUndo
 
 
 def measure(record: Record, span: Span) -> Measure:
@@ -33,7 +33,7 @@ def measure(record: Record, span: Span) -> Measure:
 
 def table(record: Record) -> dict[str, Any]:
     """The phases in which something was given back, or acted."""
-    spans = [span for span in record.spans if record.within(span, "fault.undo", "action.command")]
+    spans = [span for span in record.spans if record.seen(FaultUndo, ActionCommand, span=span)]
     return {span.name: measure(record, span).to_json() for span in spans}
 
 

@@ -30,6 +30,7 @@ from typing import Any
 
 from chaos.checks import availability
 from chaos.checks.record import OUTCOMES, Ints, Record, Span
+from chaos.history.events import NodesServed
 
 NAMES = (
     "full",
@@ -94,13 +95,13 @@ def fail_open(record: Record, span: Span) -> dict[str, Any] | None:
     requests. Only differences between two samples in the phase count: both numbers are lower bounds.
     """
     away = {zone for zone, weight in weights(record, span).items() if weight == 0}
-    served = record.within(span, "nodes.served")
+    served = record.seen(NodesServed, span=span)
     if not away or len(served) < 2:
         return None
     queries = counter = 0
     last: dict[str, dict[str, int]] = {}
     for event in served:
-        for node, now in (event.get("nodes") or {}).items():
+        for node, now in (event.nodes or {}).items():
             before = last.get(node)
             if before is not None:
                 if record.zone_of.get(node) in away:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import bisect
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,7 +16,9 @@ from chaos.checks.measure import Bound, Measure
 from chaos.checks.movement import BLIND
 from chaos.checks.record import SECOND, Record, Span
 from chaos.checks.regained import Watch
+from chaos.history.events import Event, FaultCommand
 
+E = TypeVar("E", bound=Event)
 OWN_SAMPLE = SECOND // 20
 """An event's own sample is written at most so long before it (ns)."""
 
@@ -68,6 +70,12 @@ class Ladder:
     def before(self, *kinds: str) -> list[dict[str, Any]]:
         return [e for e in self.record.of_kind(*kinds) if int(e["t"]) <= self.watch.trigger]
 
+    def seen_during(self, kind: type[E]) -> list[E]:
+        return [event for event in self.record.seen(kind) if self.watch.trigger < event.t < self.watch.horizon]
+
+    def seen_before(self, kind: type[E]) -> list[E]:
+        return [event for event in self.record.seen(kind) if event.t <= self.watch.trigger]
+
     def resolution(self, at: int) -> float:
         """Seconds from the answered sample before an event to the event: so late it may be dated."""
         place = bisect.bisect_left(self.sampled, at - OWN_SAMPLE)
@@ -101,13 +109,13 @@ def concerned(record: Record, span: Span) -> frozenset[str]:
     that others restart in it."""
     found: set[str] = set()
     nodes = set(record.zone_of)
-    for command in record.within(span, "fault.command"):
-        targets = {str(target) for target in command.get("targets") or ()} & nodes
+    for command in record.seen(FaultCommand, span=span):
+        targets = {str(target) for target in command.targets or ()} & nodes
         found |= targets
         if targets:
             continue
         peers: dict[str, set[str]] = {}
-        for source, target in command.get("links") or ():
+        for source, target in command.links or ():
             peers.setdefault(str(source), set()).add(str(target))
             peers.setdefault(str(target), set()).add(str(source))
         found |= {node for node in nodes if len(peers.get(node, set()) & nodes) > len(nodes) / 2}

@@ -22,7 +22,7 @@ from chaos.base import text
 from chaos.checks import clocks, evidence
 from chaos.checks.clocks import Clock
 from chaos.checks.record import SECOND, Floats, Ints, Record
-from chaos.history import processors
+from chaos.history.events import MachineThrottled, MachineUnwatched, MachineUsable
 from chaos.history.reader import Slices
 
 MOSTLY = 0.5
@@ -39,21 +39,21 @@ def due(record: Record) -> bool:
     return record.rules >= 2 and (record.plan.get("machine") or {}).get("usable") is not None
 
 
-def _said(record: Record) -> Iterator[tuple[int, int, dict[str, Any]]]:
+def _said(record: Record) -> Iterator[tuple[int, int, MachineUsable]]:
     """(from, until, what could be used), in order."""
-    events = record.of_kind(processors.USABLE)
-    ends = [*(int(event["t"]) for event in events[1:]), max(record.last_seen, record.load_end) + SECOND]
+    events = record.seen(MachineUsable)
+    ends = [*(event.t for event in events[1:]), max(record.last_seen, record.load_end) + SECOND]
     for event, end in zip(events, ends, strict=False):  # without events there is one end too many
-        yield int(event["t"]), end, event
+        yield event.t, end, event
 
 
-def _sets(event: dict[str, Any]) -> set[Set]:
-    return {tuple(sorted(int(number) for number in each)) for each in event.get("sets") or ()}
+def _sets(event: MachineUsable) -> set[Set]:
+    return {tuple(sorted(int(number) for number in each)) for each in event.sets or ()}
 
 
 def limited(record: Record) -> bool:
     """Whether a process was held to less than the whole machine, or waited for a quota that no fault had set."""
-    return due(record) and (any(event.get("sets") for _, _, event in _said(record)) or bool(waits(record)))
+    return due(record) and (any(event.sets for _, _, event in _said(record)) or bool(waits(record)))
 
 
 def number(record: Record) -> int | None:
@@ -100,17 +100,17 @@ def waits(record: Record) -> list[tuple[int, int, float]]:
 
 def _throttled(record: Record) -> Iterator[tuple[int, int, list[str], float]]:
     """(since, until, who is in it, seconds) of each group that waited for a quota that no fault of ours had set."""
-    events = record.of_kind(processors.THROTTLED) if due(record) else []
+    events = record.seen(MachineThrottled) if due(record) else []
     ours = [fault for fault in evidence.faults(record) if fault.kind == STARVES] if events else []
     for event in events:
-        since, until = int(event["since"]), int(event["until"])
+        since, until = int(event.since), int(event.until)
         meant = {
             node
             for fault in ours
             if fault.command <= until and since <= (fault.gone or record.last_seen)
             for node in fault.targets
         }
-        for each in (event.get("groups") or {}).values():
+        for each in (event.groups or {}).values():
             if set(each["who"]) - meant:
                 yield since, until, list(map(str, each["who"])), float(each["seconds"])
 
@@ -148,11 +148,11 @@ def measured(record: Record) -> float:
     if not due(record):
         return 1.0
     taken = {of: clocks.united(zip(start.tolist(), end.tolist(), strict=True)) for of, start, end, _ in slices(record)}
-    unwatched = record.first(processors.UNWATCHED)
-    broken = unwatched is not None and bool(unwatched.get("because"))
+    unwatched = next(iter(record.seen(MachineUnwatched)), None)
+    broken = unwatched is not None and bool(unwatched.because)
     known: list[clocks.Stretch] = []
     for start, end, event in _said(record) if not broken else ():
-        if event.get("unknown"):
+        if event.unknown:
             continue
         stretches = [(start, end)]
         for of in _sets(event):
@@ -173,8 +173,8 @@ def words(record: Record) -> str | None:
     limits: dict[str, tuple[Any, ...]] = {}
     of = 0
     for _, _, event in _said(record):
-        of = int(event.get("of") or of)
-        for name, each in (event.get("who") or {}).items():
+        of = int(event.of or of)
+        for name, each in (event.who or {}).items():
             quota = each.get("quota") if name in waited else None
             if each.get("sets") or quota is not None:
                 limits[str(name)] = tuple(map(tuple, each.get("sets") or ())), each.get("by"), quota
@@ -207,7 +207,7 @@ def unknown(record: Record) -> str | None:
     """Whose limits are not known, in words."""
     if not due(record):
         return None
-    names = list(dict.fromkeys(str(name) for _, _, event in _said(record) for name in event.get("unknown") or ()))
+    names = list(dict.fromkeys(str(name) for _, _, event in _said(record) for name in event.unknown or ()))
     if names:
         return f"which processors {_names(names)} may use is not known"
-    return None if record.of_kind(processors.USABLE) else "which processors the run may use was not recorded"
+    return None if record.seen(MachineUsable) else "which processors the run may use was not recorded"

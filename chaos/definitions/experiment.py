@@ -88,6 +88,18 @@ MOST_ITEMS = 10_000
 """Documents of one bulk. OpenSearch limits bytes (``http.max_content_length``, 100 MB), and advises 5 to 15 MiB."""
 
 
+class Retry(Strict):
+    """How the client of bulks sends again what was rejected (429), the whole bulk or single documents of it."""
+
+    times: StrictInt = Field(default=3, ge=1, le=20, description="at most, for example 3")
+    wait: Duration = Field(default=Duration(2), description="before the first time, for example 2s")
+    most: PositiveDuration = Field(default=Duration(60), description="the longest wait, for example 60s")
+    backoff: Literal["exponential", "fixed"] = Field(
+        default="exponential", description="exponential: each wait is twice the one before; fixed: all are as long"
+    )
+    jitter: StrictBool = Field(default=False, description="true: each wait is drawn, from none to its length")
+
+
 class OperationFile(Strict):
     """One operation of the load as written: an open loop with a rate and an objective, or a closed loop of clients.
 
@@ -108,6 +120,10 @@ class OperationFile(Strict):
     operation: str | None = Field(default=None, description="the kind of request; default the workload's usual one")
     items: StrictInt | None = Field(
         default=None, ge=2, le=MOST_ITEMS, description="of bulk requests: how many documents each has, for example 500"
+    )
+
+    retry: Retry | None = Field(
+        default=None, description="of bulk requests: send again what was rejected (429); default never"
     )
 
     @model_validator(mode="after")
@@ -253,6 +269,7 @@ class Operation(Strict):
     operation: str
     writes: bool = False
     items: int = 1
+    retry: Retry | None = None
 
     @property
     def documents(self) -> float:
@@ -268,7 +285,7 @@ class Operation(Strict):
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        usual = {"writes": self.name == WRITE.name, "items": 1}
+        usual = {"writes": self.name == WRITE.name, "items": 1, "retry": None}
         return {key: value for key, value in data.items() if key not in usual or value != usual[key]}
 
 
@@ -281,6 +298,7 @@ class ClosedLoop(Strict):
     operation: str
     writes: bool
     items: int = 1
+    retry: Retry | None = None
 
 
 class Load(Strict):
@@ -691,6 +709,7 @@ def resolve(
             operation=given.operation or declared[name].usual,
             writes=declared[name].writes,
             items=given.items or 1,
+            retry=given.retry,
         )
         for name, given in file.load.operations.items()
     )
@@ -701,6 +720,7 @@ def resolve(
             operation=given.operation or declared[name].usual,
             writes=declared[name].writes,
             items=given.items or 1,
+            retry=given.retry,
         )
         for name, given in file.load.closed.items()
     )

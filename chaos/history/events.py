@@ -20,6 +20,8 @@ LEFT_OUT: Final[Any] = type("LeftOut", (), {"__repr__": lambda self: "LEFT_OUT",
 """Of a field whose key is not written at all."""
 KINDS: dict[str, type[Event]] = {}
 """Kind → its class."""
+_NAMES: dict[str, tuple[str, ...]] = {}
+"""Kind → the keys of its line: asked once, because a long run has many events of a kind."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +41,9 @@ class Event:
     @classmethod
     def names(cls) -> tuple[str, ...]:
         """The keys of its line, in their order."""
-        return tuple(each.name for each in fields(cls) if each.name not in ("t", "wall"))
+        if cls.kind not in _NAMES:
+            _NAMES[cls.kind] = tuple(each.name for each in fields(cls) if each.name not in ("t", "wall"))
+        return _NAMES[cls.kind]
 
     @classmethod
     def read(cls, line: Mapping[str, Any]) -> Self:

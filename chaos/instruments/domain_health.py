@@ -11,8 +11,9 @@ from contextlib import suppress
 from typing import Any
 
 from chaos.base.errors import ChaosError
-from chaos.checks.instrument import Begins, Context, Ends, Instrument, Observer, Row, Section
+from chaos.checks.instrument import Begins, Context, Ends, Instrument, Observer
 from chaos.checks.record import Record
+from chaos.checks.section import Row, Section
 from chaos.history import events
 from chaos.history.writer import Events
 

@@ -28,8 +28,9 @@ from chaos.base import text
 from chaos.base.errors import InvalidInput
 from chaos.base.netsock import Endpoint
 from chaos.checks import theirs
-from chaos.checks.instrument import Begins, Context, Curve, Ends, Instrument, Observer, Row, Section, Traffic
+from chaos.checks.instrument import Begins, Context, Ends, Instrument, Observer, Traffic
 from chaos.checks.record import SECOND, Record
+from chaos.checks.section import Curve, Row, Section
 from chaos.checks.theirs import AFTER, BEFORE, WARM_UP
 from chaos.definitions.existing import Existing
 from chaos.history import EventWriter

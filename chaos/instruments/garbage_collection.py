@@ -30,17 +30,15 @@ from chaos.checks.check import Check
 from chaos.checks.instrument import (
     Begins,
     Context,
-    Curve,
     Ends,
     Event,
     Instrument,
     Observer,
-    Row,
-    Section,
     Trial,
 )
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.record import SECOND, Record, Span
+from chaos.checks.section import Curve, Row, Section
 from chaos.checks.words import Words
 from chaos.definitions import Experiment
 from chaos.history.writer import Broken, EventWriter

@@ -7,18 +7,37 @@ and ``errors`` must say whether one failed. An answer that contradicts itself, o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from chaos.base.ids import write_id
 from chaos.history.format import ItemOutcome, Outcome
 from chaos.load.workload import Request, Workload
 from chaos.opensearch.requests import BULK_FIELDS
 
+T = TypeVar("T")
 CREATED, UPDATED, DEGRADED, REJECTED, BLOCKED, CONFLICT, INVALID, FAILED, UNKNOWN, WRONG = map(int, ItemOutcome)
 FIRST_FAILED, LAST_FAILED = REJECTED, FAILED
 """Outcomes that the cluster itself calls failures."""
 _RESULTS = {201: ("created", CREATED), 200: ("updated", UPDATED)}
+
+
+PIECE = 500
+"""Documents that are made, or judged, before other requests get their turn: some 5 ms of work."""
+Pause = Callable[[], None]
+"""Lets others on."""
+
+
+def in_pieces(values: Sequence[T], pause: Pause) -> Iterator[Sequence[T]]:
+    """All of them, :data:`PIECE` at a time, with a pause between two."""
+    for first in range(0, len(values), PIECE):
+        if first:
+            pause()
+        yield values[first : first + PIECE]
+
+
+def no_pause() -> None:
+    """Where nobody else waits."""
 
 
 class Bulks:
@@ -27,26 +46,77 @@ class Bulks:
     ``items``: documents in each; ``stride``: the most that any request of the load has (:mod:`chaos.base.ids`).
     """
 
-    def __init__(self, workload: Workload, index: str, items: int, stride: int) -> None:
+    def __init__(self, workload: Workload, index: str, items: int, stride: int, pause: Pause = no_pause) -> None:
+        self._pause = pause
         self._workload = workload
         self._path = f"/{index}/_bulk?{BULK_FIELDS}"
         self._items, self._stride = items, stride
 
-    def of(self, k: int) -> Request:
-        """The bulk of arrival ``k``."""
-        first, body = k * self._stride, self._workload.body
+    def numbers(self, k: int) -> range:
+        """The documents of arrival ``k``."""
+        return range(k * self._stride, k * self._stride + self._items)
+
+    def of(self, numbers: Sequence[int]) -> Request:
+        """The bulk of these documents."""
+        body = self._workload.body
         lines = [
             f'{{"index":{{"_id":"{doc_id}"}}}}\n{body(doc_id)}\n'
-            for doc_id in map(write_id, range(first, first + self._items))
+            for piece in in_pieces(numbers, self._pause)
+            for doc_id in map(write_id, piece)
         ]
         return Request("POST", self._path, "".join(lines))
 
 
+class Fates:
+    """What becomes of the documents of one bulk over its tries, where what was rejected is sent again.
+
+    Only what was rejected for want of room (429) is, the whole bulk or single documents of it: so do opensearch-py's
+    ``streaming_bulk`` and its relatives. Everything else is told to who called, as it is.
+    """
+
+    def __init__(self, numbers: range) -> None:
+        self._numbers = numbers
+        self._outcomes = bytearray([UNKNOWN]) * len(numbers)
+        self._places: Sequence[int] = range(len(numbers))
+        self._answered = False
+        self._last = Outcome.UNKNOWN
+
+    @property
+    def due(self) -> Sequence[int]:
+        """The documents that the next try sends."""
+        first = self._numbers.start
+        return [first + place for place in self._places]
+
+    def told(self, outcome: Outcome | int, items: bytes | None) -> bool:
+        """What came of a try; whether there is something to be sent again."""
+        self._last = Outcome(outcome)
+        if items is None:
+            for place in self._places if self._answered else ():
+                self._outcomes[place] = UNKNOWN
+            return self._last is Outcome.REJECTED
+        self._answered = True
+        for place, item in zip(self._places, items, strict=True):
+            self._outcomes[place] = item
+        self._places = [place for place, item in zip(self._places, items, strict=True) if item == REJECTED]
+        return bool(self._places) and self._last is not Outcome.WRONG
+
+    @property
+    def items(self) -> bytes | None:
+        """The outcome of each document; None where no try was answered for each."""
+        return bytes(self._outcomes) if self._answered else None
+
+    @property
+    def outcome(self) -> Outcome:
+        """That of the bulk as a whole: of its documents, where the last try was answered for each."""
+        told = self._last in (Outcome.OK, Outcome.PARTIAL, Outcome.REJECTED) and self._answered
+        return of_items(self._outcomes) if told else self._last
+
+
 def judge(
-    answer: Mapping[str, Any], first: int, number: int, index: str, copies: int | None
+    answer: Mapping[str, Any], numbers: Sequence[int], index: str, copies: int | None, pause: Pause = no_pause
 ) -> tuple[Outcome, str, bytes]:
-    """What became of a bulk of documents ``first`` to ``first + number - 1``: the request's outcome, what is wrong with
-    the answer (or nothing), and the outcome of each document (:class:`~chaos.history.format.ItemOutcome`).
+    """What became of a bulk of these documents: the request's outcome, what is wrong with the answer (or nothing), and
+    the outcome of each document (:class:`~chaos.history.format.ItemOutcome`).
 
     ``index``: the concrete one; ``copies``: of each shard, None where that is not known.
     Raises one of :data:`chaos.opensearch.rest.UNREADABLE` for what is no answer to a bulk.
@@ -54,12 +124,16 @@ def judge(
     errors, items = answer["errors"], answer["items"]
     if type(errors) is not bool or type(items) is not list:
         raise TypeError("no answer to a bulk")
+    number = len(numbers)
     if len(items) != number:
         return Outcome.WRONG, f"a bulk of {number} documents answered for {len(items)}", bytes([UNKNOWN]) * number
     outcomes, says = bytearray(number), ""
-    for place, entry in enumerate(items):
-        outcomes[place], wrong = _item(entry, write_id(first + place), index, copies)
-        says = says or wrong
+    place = 0
+    for piece in in_pieces(numbers, pause):
+        for n in piece:
+            outcomes[place], wrong = _item(items[place], write_id(n), index, copies)
+            says = says or wrong
+            place += 1
     failed = sum(FIRST_FAILED <= each <= LAST_FAILED for each in outcomes)
     if not says and errors is not bool(failed):
         says = f"a bulk of {number} documents answered errors: {str(errors).lower()}, and {failed} of them failed"

@@ -29,12 +29,37 @@ class _Data(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class RetryConfig(_Data):
+    """How a client of bulks sends again what was rejected (429), ``times`` at most.
+
+    Before the n-th time it waits ``wait_s``, or doubled each time (``exponential``), ``most_s`` at most. ``jitter``:
+    any time from none to that, drawn.
+    """
+
+    times: int = Field(ge=1)
+    wait_s: float = Field(ge=0)
+    most_s: float = Field(gt=0)
+    exponential: bool = True
+    jitter: bool = False
+
+    def wait(self, number: int, draw: float) -> float:
+        """Seconds before the ``number``-th time (from 1). ``draw``: uniform in [0, 1)."""
+        seconds = min(self.most_s, self.wait_s * (2 ** (number - 1) if self.exponential else 1))
+        return seconds * draw if self.jitter else seconds
+
+    @property
+    def longest_s(self) -> float:
+        """All waits together, at most."""
+        return sum(self.model_copy(update={"jitter": False}).wait(n, 1.0) for n in range(1, self.times + 1))
+
+
 class OperationConfig(_Data):
     """One operation. ``rate``: arrivals per second over all clients together. ``kind``: of its requests.
 
     ``answer``: how its answers are judged; by default as the kind's name says.
     ``good_within_s``: for the status stream's count of good ones; None: every ok is good.
-    ``items``: documents that each request writes.
+    ``items``: documents that each request writes. ``retry``: how what was rejected of a bulk is sent again; None: not
+    at all.
     """
 
     name: str
@@ -43,6 +68,7 @@ class OperationConfig(_Data):
     rate: float = Field(gt=0)
     good_within_s: float | None = None
     items: int = Field(default=1, ge=1)
+    retry: RetryConfig | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -52,7 +78,7 @@ class OperationConfig(_Data):
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        usual = {"answer": self.kind, "items": 1}
+        usual = {"answer": self.kind, "items": 1, "retry": None}
         return {key: value for key, value in data.items() if usual.get(key, value) != value or key not in usual}
 
 
@@ -67,6 +93,7 @@ class ClosedConfig(_Data):
     answer: Answer
     clients: int = Field(ge=1)
     items: int = Field(default=1, ge=1)
+    retry: RetryConfig | None = None
     good_within_s: None = None
 
 
@@ -245,8 +272,9 @@ class DriverConfig(_Data):
     def at_once(self) -> int:
         """How many requests may be under way at once. An arrival that finds so many is ``dropped``."""
         rate = sum(operation.rate for operation in self.operations)
+        waiting = sum(math.ceil(each.rate * each.retry.longest_s) for each in self.operations if each.retry)
         clients = sum(operation.clients for operation in self.closed)
-        return self.pool or max(FEWEST_AT_ONCE, math.ceil(1.2 * rate * self.client.timeout_s)) + clients
+        return self.pool or max(FEWEST_AT_ONCE, math.ceil(1.2 * rate * self.client.timeout_s)) + clients + waiting
 
     @model_validator(mode="after")
     def _pinned_to_a_target(self) -> DriverConfig:

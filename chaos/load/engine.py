@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from http.client import HTTPException
@@ -47,7 +48,7 @@ from chaos.history.writer import (
 )
 from chaos.load import queries, workloads
 from chaos.load.balancer import Balancer
-from chaos.load.bulks import Bulks
+from chaos.load.bulks import Bulks, Fates
 from chaos.load.cas import CompareAndSet, turn_of
 from chaos.load.clients import Trace, by_default_policy, single
 from chaos.load.config import AFTER_FAILURE_S, ClientHost, DriverConfig, Target
@@ -83,6 +84,10 @@ _PROBE_TURN = 1000
 
 Report = Callable[[str, str, float, int, BaseException | None], None]
 """Tells locust of an arrival: kind, operation, latency in ms, bytes answered, error."""
+
+
+def _let_others_on() -> None:
+    gevent.sleep(0)
 
 
 class NotOk(Exception):
@@ -202,7 +207,7 @@ class Engine:
             None if config.alias is None else self._workload.strided(config.alias, config.documents, config.stride)
         )
         self._bulks = [
-            Bulks(self._workload, config.alias or config.index, each.items, self._stride)
+            Bulks(self._workload, config.alias or config.index, each.items, self._stride, _let_others_on)
             if each.answer == "bulk"
             else None
             for each in config.every
@@ -232,7 +237,9 @@ class Engine:
             keys=config.cas.keys if config.cas is not None else 0,
             visible_after_s=config.visible_after_s,
         )
-        self._judge = Judge(self._workload, self._known, config.index, shards=config.shards, copies=config.copies)
+        self._judge = Judge(
+            self._workload, self._known, config.index, shards=config.shards, copies=config.copies, pause=_let_others_on
+        )
         self._checks = self._checks_on_data()
 
     def _checks_on_data(self) -> list[Paced]:
@@ -471,17 +478,49 @@ class Engine:
             self._second.lags.append(start - intended)
         trace = Trace()
         client = client_of(k, op, len(self._zones), self._config.seed)
+        if (bulks := self._bulks[op]) is None:
+            outcome, status, length, _ = self._send(k, op, client, trace, start)
+        else:
+            outcome, status, length = self._send_bulk(bulks, k, op, client, trace, start)
+        end = time.monotonic_ns()
+        to = NO_INDEX if trace.node is None else trace.node
+        self._record(k, op, outcome, status, client, to, trace.attempts, intended, start, end, length)
+        return outcome in (_OK, _PARTIAL)
+
+    def _send_bulk(self, bulks: Bulks, k: int, op: int, client: int, trace: Trace, start: int) -> tuple[int, int, int]:
+        """Send a bulk, and what was rejected of it again as often as its client does. Outcome, status of the last try,
+        bytes of all answers."""
+        retry, fates = self._every[op].retry, Fates(bulks.numbers(k))
+        length, tries = 0, 0
+        while True:
+            outcome, status, more, items = self._send(k, op, client, trace, start, (fates.due, tries > 0))
+            length, tries = length + more, tries + 1
+            again = fates.told(outcome, items)
+            if not again or retry is None or tries > retry.times or self._stop_ns is not None:
+                break
+            gevent.sleep(retry.wait(tries, random.random()))
+        if (outcomes := fates.items) is not None:
+            self._record_items(k, outcomes)
+        return int(fates.outcome), status, length
+
+    def _send(
+        self, k: int, op: int, client: int, trace: Trace, start: int, some: tuple[Sequence[int], bool] | None = None
+    ) -> tuple[int, int, int, bytes | None]:
+        """Send one request: its outcome, its status (0: none), the bytes of its answer, and the outcome of each
+        document of a bulk that was answered. ``some``: the documents of a bulk, and whether they were sent before."""
         outcome, status, length = _UNKNOWN, 0, 0
+        items = None
         asked = None
         # one timer for the whole request, from sending to the last byte; sockets then need none of their own
         timer = None if self._library_policy else Timeout.start_new(self._config.client.timeout_s)
         try:
             zone = self._zones[client]
             operation = self._every[op]
-            if (bulks := self._bulks[op]) is not None:
-                request = bulks.of(k)
+            bulks = self._bulks[op]
+            if some is not None and bulks is not None:
+                request = bulks.of(some[0])
                 path = request.path if self._writes is None else requiring_alias(request.path)
-                asked = self._judge.sent_bulk(path, k * self._stride, operation.items)
+                asked = self._judge.sent_bulk(path, some[0], again=some[1])
             else:
                 writes = self._writes if operation.answer == "index" else None
                 request = (writes or self._requests).of(operation.kind, k)
@@ -490,10 +529,8 @@ class Engine:
             status, text = zone.sender(op)(request.method, path, body=request.body, headers=trace)
             length = len(text)
             judged = self._judge.of(asked, status, text, time.monotonic_ns())
-            outcome = judged.outcome
-            if judged.items is not None:
-                self._record_items(k, judged.items)
-            if outcome == _PARTIAL or (judged.items is not None and outcome != _OK):
+            outcome, items = judged.outcome, judged.items
+            if outcome == _PARTIAL or (items is not None and outcome != _OK):
                 self._said.partial(operation.name, status, text, self._name_of(trace))
             if judged.says:
                 self._note_wrong(k, op, trace, judged.says)
@@ -517,10 +554,7 @@ class Engine:
         finally:
             if timer is not None:
                 timer.close()
-        end = time.monotonic_ns()
-        to = NO_INDEX if trace.node is None else trace.node
-        self._record(k, op, outcome, status, client, to, trace.attempts, intended, start, end, length)
-        return outcome in (_OK, _PARTIAL)
+        return outcome, status, length, items
 
     def _record(
         self,

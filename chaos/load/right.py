@@ -22,7 +22,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
@@ -55,7 +55,7 @@ _UNSOURCED = ("_source", "stored_fields", "script_fields")
 
 class Sent(NamedTuple):
     """A request that is under way. ``id``: of the document that it is about; ``least``: what a search must find;
-    ``first``: the number of the first of ``items`` documents of a bulk."""
+    ``numbers``: of the documents of a bulk."""
 
     kind: str
     path: str
@@ -63,8 +63,7 @@ class Sent(NamedTuple):
     id: str
     asks: Asked | None = None
     least: int = 0
-    first: int = 0
-    items: int = 1
+    numbers: Sequence[int] = ()
 
 
 class Judged(NamedTuple):
@@ -103,7 +102,8 @@ class Judge:
     """Judges the answers of one load.
 
     ``index``: its concrete name, also where writes go by an alias. ``shards``: its primary shards; ``copies``: of each
-    shard, primaries too; None where that is not known, and then they are not held against answers.
+    shard, primaries too; None where that is not known, and then they are not held against answers. ``pause``: lets
+    other requests on, between the documents of a large bulk.
     """
 
     def __init__(
@@ -114,8 +114,9 @@ class Judge:
         *,
         shards: int | None = None,
         copies: int | None = None,
+        pause: bulks.Pause = bulks.no_pause,
     ) -> None:
-        self._known, self._index = known, index
+        self._known, self._index, self._pause = known, index, pause
         self._shards, self._copies = shards, copies
         self._workload = workload
         self._document = functools.lru_cache(KEPT)(self._follows)
@@ -140,23 +141,24 @@ class Judge:
             doc_id = doc_id if by_id else ""  # a package's own way to get one: which it must be is not known
         return Sent(kind, path, request.body, doc_id)
 
-    def sent_bulk(self, path: str, first: int, items: int) -> Sent:
-        """A bulk of the documents ``first`` to ``first + items - 1`` is about to be sent."""
-        for n in range(first, first + items):
-            self._known.sent(write_id(n))
-        return Sent("bulk", path, None, "", first=first, items=items)
+    def sent_bulk(self, path: str, numbers: Sequence[int], *, again: bool = False) -> Sent:
+        """A bulk of these documents is about to be sent. ``again``: it was before."""
+        for piece in () if again else bulks.in_pieces(numbers, self._pause):
+            for n in piece:
+                self._known.sent(write_id(n))
+        return Sent("bulk", path, None, "", numbers=numbers)
 
     def _of_bulk(self, sent: Sent, status: int, text: str | bytes, t: int) -> Judged:
         outcome = of_status(status)
         if outcome is not Outcome.OK:
             return Judged(outcome)
         try:
-            outcome, says, items = bulks.judge(json.loads(text), sent.first, sent.items, self._index, self._copies)
+            outcome, says, items = bulks.judge(json.loads(text), sent.numbers, self._index, self._copies, self._pause)
         except UNREADABLE:
             return Judged(Outcome.GARBLED)
-        for place, item in enumerate(items):
+        for n, item in zip(sent.numbers, items, strict=True):
             if item in ACKNOWLEDGED_ITEMS:
-                self._known.acknowledged(write_id(sent.first + place), t)
+                self._known.acknowledged(write_id(n), t)
         return Judged(outcome, says, items=items)
 
     def of(self, sent: Sent, status: int, text: str | bytes, t: int) -> Judged:

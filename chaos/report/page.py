@@ -122,6 +122,15 @@ def _templates() -> Environment:
     return keep_clean(environment)
 
 
+@functools.cache
+def _anchors() -> frozenset[str]:
+    """Ids that the page has of itself, whatever the run."""
+    templates = _templates()
+    assert templates.loader is not None
+    sources = [templates.loader.get_source(templates, name)[0] for name in ("report.html.j2", "timeline.svg.j2")]
+    return frozenset(name for source in sources for name in re.findall(r' id="([a-z-]+)"', source))
+
+
 def _if_known(shown: Callable[[float], str]) -> Callable[[object], str]:
     """A filter that shows a number, and ``-`` for what is none: a table may lack any figure."""
     return lambda value: shown(value) if isinstance(value, int | float) and math.isfinite(value) else "-"
@@ -167,7 +176,7 @@ def _context(record: Record, findings: FindingsFile) -> dict[str, Any]:
         "steady": STEADY,
         "projection": _projection(tables),
         "headroom": headroom.section(record, tables),
-        "sections": sections.drawn(record, tables),
+        "sections": sections.drawn(record, tables, _anchors()),
         "returned": tables.get("returned"),
         "swaps": tables.get("swaps"),
         "ends": tables.get("ends") or [],

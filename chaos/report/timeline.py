@@ -368,9 +368,8 @@ def _actions(record: Record) -> list[Moment]:
             how = f"done at {record.since_start(int(done[-1]['t'])):.1f} s" if done[-1].get("ok") else "failed"
         found.append((at, text.clip(says, 60), f"action: {text.clip(says)}, {how}", "action"))
     for each in waited.every(record):
-        at = record.since_start(int(each.begun["t"])) or 0.0
-        over = each.over or {}
-        how = str(over.get("says") or "has no end")
+        at = record.since_start(each.begun.t) or 0.0
+        how = str((each.over.says if each.over is not None else None) or "has no end")
         found.append((at, text.clip(each.says, 60), text.clip(f"by others: {each.says}, {how}", 400), "action"))
     return found + _controllers(record)
 

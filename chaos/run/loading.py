@@ -14,6 +14,7 @@ from chaos.checks import deciding
 from chaos.checks.instrument import Begins, Child, ProcessorSets, Steering
 from chaos.checks.record import Record
 from chaos.definitions.actions import Weights
+from chaos.definitions.experiment import Retry
 from chaos.faults.moves import Move, Reversible, is_open
 from chaos.history import History
 from chaos.history.events import IndexShape, LoadStart, MachineDecides, Warm
@@ -27,6 +28,7 @@ from chaos.load.config import (
     Instrument,
     OperationConfig,
     ProbeConfig,
+    RetryConfig,
     Target,
     VisibilityConfig,
 )
@@ -56,6 +58,19 @@ STEERED_SECONDS = 0.5
 """How often clients ask their zone's failover controller which nodes to use."""
 
 
+def retry_config(given: Retry | None) -> RetryConfig | None:
+    """What the driver is told of a retry as a definition has it."""
+    if given is None:
+        return None
+    return RetryConfig(
+        times=given.times,
+        wait_s=float(given.wait),
+        most_s=float(given.most),
+        exponential=given.backoff == "exponential",
+        jitter=given.jitter,
+    )
+
+
 class Loading(RunState):
     """From a lab that is up to a load that is steady."""
 
@@ -80,6 +95,7 @@ class Loading(RunState):
                     rate=float(each.rate),
                     good_within_s=float(each.good_within),
                     items=each.items,
+                    retry=retry_config(each.retry),
                 )
                 for each in load.operations
             ),
@@ -90,6 +106,7 @@ class Loading(RunState):
                     answer=self.workload.answer(each.name, each.operation),
                     clients=each.clients,
                     items=each.items,
+                    retry=retry_config(each.retry),
                 )
                 for each in load.closed
             ),

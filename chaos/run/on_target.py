@@ -67,7 +67,9 @@ def most_requests(experiment: Experiment) -> float:
     write; a client that tries again makes each request that often.
     """
     load = experiment.load
-    rate = sum(float(each.rate) * each.items for each in load.operations)
+    rate = sum(
+        float(each.rate) * each.items * (1 if each.retry is None else 1 + each.retry.times) for each in load.operations
+    )
     rate += 2 * float(load.cas.rate) if load.cas is not None else 0.0
     rate += float(load.visibility.rate) if load.visibility is not None else 0.0
     return rate * load.client.attempts

@@ -64,6 +64,7 @@ def test_a_run_with_a_kind_a_provider_a_check_and_a_target_of_another_package(
     assert "carried out by example" in (folder / "report.html").read_text()
     assert "block writes to the load" in (folder / "report.html").read_text()
     if kill:
+        assert 'id="nodes-left"' in (folder / "report.html").read_text()
         assert "1 nodes left the cluster in “blocked”; wanted was 0" in findings["headline"]
     done = command(package, "report", str(folder), "--redact", cwd=ROOT)
     assert (folder / "redacted" / "report.html").is_file() and str(tmp_path) not in (

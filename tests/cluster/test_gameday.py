@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,10 @@ EXPERIMENTS = {
     "zone-dark": "  dark: {for: 30s, inject: {zone.isolation: {zone: c}}}\n" + f"  back: {{undo: all, {BACK}}}\n",
 }
 CHAT = "http://127.0.0.1:9099/"
+_AHEAD = (6 - datetime.now(UTC).hour + 12) % 24 - 12
+MORNING = f"Etc/GMT{-_AHEAD:+d}"
+"""A zone in which it is between six and seven in the morning (POSIX: west is positive). In a fixed one a day is refused
+in the last hour before midnight, because it would not be over in time."""
 DAY: dict[str, Any] = {
     "apiVersion": "opensearch-chaos/v1",
     "kind": "gameday",
@@ -67,7 +72,7 @@ DAY: dict[str, Any] = {
         {"experiment": "zone-dark.yaml", "rung": "zone", "on_weakness": "go on"},
     ],
     "window": {
-        "zone": "UTC",
+        "zone": MORNING,
         "days": ["mon", "tue", "wed", "thu", "fri", "sat", "sun"],
         "from": "00:00",
         "to": "23:59",

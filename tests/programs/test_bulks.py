@@ -7,18 +7,18 @@ from load_stub import serving
 from programs.test_driver import config, drive, run, wait_for  # noqa: F401 - two are fixtures
 
 from chaos.history import History
-from chaos.load.config import OperationConfig
+from chaos.load.config import OperationConfig, RetryConfig
 from chaos.observe.written import Written, numbers
 
 ITEMS = 5
 """Documents of a bulk; of these the stub's modes spoil the third."""
 
 
-def bulks(run, drive, mode="ok", least=20, **more):  # noqa: F811
+def bulks(run, drive, mode="ok", least=20, retry=None, **more):  # noqa: F811
     """The history of a load of bulks and searches, while the stub was in this mode."""
     operations = (
         OperationConfig(name="read", kind="search", rate=20),
-        OperationConfig(name="write", kind="bulk", rate=40, items=ITEMS),
+        OperationConfig(name="write", kind="bulk", rate=40, items=ITEMS, retry=retry),
     )
     with serving() as server:
         server.mode(mode)
@@ -91,3 +91,29 @@ def test_where_nobody_listens_no_document_was_ever_sent(run, drive):  # noqa: F8
         assert driver.stop()
     taken, refused, left_open = numbers(History.open(run), "write", ITEMS)
     assert len(refused) >= 20 * ITEMS and not len(taken) and not len(left_open)
+
+
+RETRY = RetryConfig(times=2, wait_s=0.05, most_s=1.0)
+
+
+def test_what_was_rejected_is_sent_again_alone_and_is_then_acknowledged(run, drive):  # noqa: F811
+    """The stub rejects the third document of a bulk: the second try has one document, which it takes."""
+    history = bulks(run, drive, "bulk_rejected", retry=RETRY)
+    writes = history.arrivals[history.arrivals.op == "write"]
+    writes = writes[writes.attempts == 2]  # the last may have been stopped before it tried again
+    assert len(writes) > 10 and set(writes.outcome) == {"ok"}
+    assert (writes.end - writes.start >= 50_000_000).all()
+    assert history.items.counts(writes.k.to_numpy()) == {"created": ITEMS * len(writes)}
+    assert {each["op"] for each in history.driver if each["kind"] == "answer.error"} == {"write"}
+
+
+def test_a_bulk_that_is_rejected_each_time_is_given_up_after_its_tries(run, drive):  # noqa: F811
+    history = bulks(run, drive, "429", retry=RETRY)
+    writes = history.arrivals[history.arrivals.op == "write"]
+    assert set(writes.outcome) == {"rejected"} and set(writes.attempts) <= {1, 2, 3} and 3 in set(writes.attempts)
+    assert not len(history.items)
+
+
+def test_what_failed_otherwise_is_not_sent_again(run, drive):  # noqa: F811
+    history = bulks(run, drive, "bulk_failed", retry=RETRY)
+    assert set(history.arrivals.attempts[history.arrivals.op == "write"]) == {1}

@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import synthetic
 from extending import command, installed, metadata
 from fakes import ROOT
+from pages import Page
 
 EXPERIMENT = f"""\
 apiVersion: opensearch-chaos/v1
@@ -143,6 +145,23 @@ def test_what_an_instrument_lets_expectations_ask_passes_fails_and_is_open(packa
     assert done.stdout.strip() == "['pass', 'fail', 'inconclusive']", done.stderr
 
 
+def test_a_check_has_a_section_of_the_page_and_changes_no_finding(package: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    synthetic.black_hole().write(run)
+    judged, pages = [], []
+    for where in (package, tmp_path):
+        done = command(where, "report", str(run))
+        assert done.returncode == 1, done.stdout + done.stderr
+        judged.append(json.loads((run / "findings.json").read_text()))
+        assert judged[-1].pop("made_by")["code"]  # which takes in the code of packages
+        pages.append(Page((run / "report.html").read_text()))
+    anchors = [[a["href"] for tag, a in page.tags if tag == "a" and "href" in a].count("#nodes-left") for page in pages]
+    words = [" ".join(page.words.split()) for page in pages]
+    assert "Nodes that left As the cluster's own state said. Phase Nodes dark b-cm and b-data" in words[0]
+    assert "As the cluster's own state said" not in words[1] and anchors == [1, 0]
+    assert judged[0] == judged[1]
+
+
 def test_a_check_is_compared_as_its_unit_says(package: Path, tmp_path: Path) -> None:
     done = command(package, "validate", experiment(tmp_path, expected='"<= 10s"'))
     assert done.returncode == 2 and "blocked.yaml:14:" in done.stderr and "count" in done.stderr, done.stderr
@@ -189,6 +208,38 @@ def test_a_package_that_is_broken_is_named_and_nothing_is_started(
     metadata(tmp_path, "their-package", "0.1", {f"opensearch_chaos.{group}": {"theirs": "theirs:THING"}})
     done = command(tmp_path, "faults")
     assert done.returncode == 2 and says in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+def for_another_version(folder: Path, *groups: str) -> None:
+    """A package that asks for a version of ``chaos.api`` that is not there. Loading it leaves a file."""
+    (folder / "theirs.py").write_text("from pathlib import Path\n\nPath(__file__).with_name('loaded').touch()\n")
+    points = {f"opensearch_chaos.{group}": {"theirs": "theirs:THING"} for group in groups}
+    metadata(folder, "their-package", "0.1", points | {"opensearch_chaos.api": {"version": "chaos.api:V7"}})
+
+
+REFUSED = (
+    "package their-package 0.1 asks for version 7 of chaos.api, and opensearch-chaos has 0; "
+    "install a version of that package that fits, or another one of opensearch-chaos"
+)
+
+
+@pytest.mark.parametrize("group", ["kinds", "providers", "checks", "workloads", "instruments"])
+def test_a_package_for_a_version_of_the_api_that_is_not_there_is_refused_by_name(tmp_path: Path, group: str) -> None:
+    for_another_version(tmp_path, group)
+    done = command(tmp_path, "validate", str(ROOT / "experiments" / "no-fault.yaml"))
+    assert done.returncode == 2 and done.stdout == "", done.stdout
+    assert " ".join(done.stderr.split()) == f"opensearch-chaos: {REFUSED}"
+    assert not (tmp_path / "loaded").exists()
+
+
+def test_a_target_for_a_version_of_the_api_that_is_not_there_is_refused_where_it_is_chosen(tmp_path: Path) -> None:
+    for_another_version(tmp_path, "targets")
+    experiment = str(ROOT / "experiments" / "no-fault.yaml")
+    assert command(tmp_path, "validate", experiment).returncode == 0
+    out = tmp_path / "out"
+    done = command(tmp_path, "run", experiment, "--lab", "theirs", "--out", str(out), state=tmp_path / "state")
+    assert done.returncode == 2 and " ".join(done.stderr.split()) == f"opensearch-chaos: {REFUSED}", done.stderr
+    assert not (tmp_path / "loaded").exists() and not out.exists()
 
 
 def test_a_target_that_is_broken_hides_no_other(tmp_path: Path) -> None:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from chaos.api.checks import BLIND, Check, Expected, Measure, Record, Span, Words, longest_blind, text
+from collections.abc import Mapping
+from typing import Any
+
+from chaos.api.checks import BLIND, Check, Expected, Measure, Record, Row, Section, Span, Words, longest_blind, text
+
+
+def nodes(record: Record, span: Span) -> list[str]:
+    """Those that the cluster saw leave within a phase, by name."""
+    return sorted({str(event["node"]) for event in record.within(span, "cluster.node_left")})
 
 
 def nodes_left(record: Record, wanted: Expected, span: Span) -> Measure:
@@ -11,9 +19,18 @@ def nodes_left(record: Record, wanted: Expected, span: Span) -> Measure:
     if blind is None or blind > BLIND:
         how = "in this phase" if blind is None else f"for {text.seconds(blind)} of the phase"
         return Measure.missing("count", f"nobody saw the cluster {how}")
-    left = sorted({str(event["node"]) for event in record.within(span, "cluster.node_left")})
+    left = nodes(record, span)
     says = f"{text.listed(left)} left" if left else "no node left"
     return Measure(float(len(left)), "count", says, evidence={"nodes": left})
+
+
+def section(record: Record, tables: Mapping[str, Any]) -> Section | None:
+    """Who left in each phase; None where no node did."""
+    rows = tuple(Row(span.name, (text.listed(left),)) for span in record.spans if (left := nodes(record, span)))
+    if not rows:
+        return None
+    says = "As the cluster's own state said."
+    return Section("nodes-left", "Nodes that left", "Nodes that left", says, head=("Phase", "Nodes"), rows=rows)
 
 
 NODES_LEFT = Check(
@@ -28,4 +45,5 @@ NODES_LEFT = Check(
     ),
     group="recovery",
     meaning="How many nodes the cluster removed in the phase, as its own state said.",
+    section=section,
 )

@@ -115,3 +115,19 @@ def test_the_number_of_a_document_leads_to_its_bulk(tmp_path: Path) -> None:
     when = dated.acknowledged(it, [f"w-{k * ITEMS + 3}"])
     assert when is not None and when[0] == pytest.approx((int(ends[7]) - it.origin) / 1e9)
     assert np.isclose(when[0], when[1])
+
+
+def test_the_section_has_each_phase_and_what_became_of_its_documents(tmp_path: Path) -> None:
+    it = record(tmp_path, [ItemOutcome.REJECTED, *[ItemOutcome.CREATED] * 9], answered=0.75)
+    drawn = documents.section(it, {"documents": documents.table(it)})
+    assert drawn is not None and [row.head for row in drawn.rows] == ["healthy", "dead"]
+    assert drawn.head[:3] == ("Phase", "Offered#", "Acknowledged#") and "Rejected#" in drawn.head
+    offered, acknowledged = drawn.curves
+    full = [value for _, _, value in acknowledged.pieces]
+    assert full[0] == pytest.approx(0.9 * offered.pieces[0][2]) and full[-1] == 0  # the last bulks got no answer
+    assert sum((b - a) * value for a, b, value in acknowledged.pieces) == it.acknowledged(it.operations[1])
+
+
+def test_without_bulks_there_is_no_section() -> None:
+    it = Record(Story(chapters=[Chapter("healthy", 20)]).history())
+    assert documents.section(it, {}) is None

@@ -8,15 +8,15 @@ import pytest
 import synthetic
 from synthetic import Chapter, Story
 
-from chaos.checks.elections import measure
+from chaos.checks.elections import measure, section
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.record import Record
 
 
-def measured(
+def recorded(
     *leaders: tuple[float, str | None], before: tuple[str | None, ...] = ("a-cm",), blind: float = 0
-) -> Measure:
-    """Of a second phase of 30 s, in which the sampler saw these leaders; ``blind``: seconds without an answer."""
+) -> Record:
+    """With a second phase of 30 s, in which the sampler saw these leaders; ``blind``: seconds without an answer."""
     first, second = Chapter("healthy", 20), Chapter("dead", 30)
     for number, leader in enumerate(before):
         first.event(1.0 + number, "cluster.leader", leader=leader)
@@ -29,7 +29,14 @@ def measured(
     for event in history.events:
         if event["kind"] == "sample" and begin <= event["t"] < begin + blind * synthetic.S:
             event["ok"] = 0
-    record = Record(history)
+    return Record(history)
+
+
+def measured(
+    *leaders: tuple[float, str | None], before: tuple[str | None, ...] = ("a-cm",), blind: float = 0
+) -> Measure:
+    """Of the second phase."""
+    record = recorded(*leaders, before=before, blind=blind)
     span = record.span("dead")
     assert span is not None
     return measure(record, span)
@@ -67,3 +74,36 @@ def test_what_the_sampler_did_not_see_is_not_said_to_be_none() -> None:
     some = measured((20, None), (22, "b-cm"), blind=15)
     assert (some.value, some.bound) == (1, Bound.AT_LEAST)
     assert measured(blind=40).says == "the cluster answered no sample in this phase"
+
+
+def test_the_report_lists_when_who_and_in_which_phase() -> None:
+    record = recorded((2, None), (4, "b-cm"), (9, None), (12.25, "a-cm"), before=("a-cm", None, "c-cm"))
+    found = section(record, {})
+    assert found is not None and not found.gaps
+    assert [(row.head, *row.cells) for row in found.rows] == [
+        ("1.0 s", "a-cm", "healthy"),  # it was c-cm before the load
+        ("3.0 s", "c-cm", "healthy"),
+        ("24.0 s", "b-cm", "dead"),
+        ("32.2 s", "a-cm", "dead"),
+    ]
+
+
+def test_the_report_has_no_list_of_none_and_says_when_some_may_be_missing() -> None:
+    assert section(recorded((2, None), (4, None), before=("c-cm",)), {}) is None
+    for blind in (15, 40):
+        found = section(recorded((20, None), (22, "b-cm"), blind=blind), {})
+        assert found is not None and found.gaps.startswith("in dead it had no answer for more than 10 s, or none"), (
+            blind
+        )
+
+
+def test_an_election_before_the_phases_is_in_none_and_a_long_list_is_cut() -> None:
+    history: Any = Story(chapters=[Chapter("healthy", 20)]).history()
+    begin = history.phases[0].start_ns
+    history.events += [
+        {"t": begin - (200 - number) * synthetic.S, "kind": "cluster.leader", "leader": f"{number % 2}-cm"}
+        for number in range(110)
+    ]
+    found = section(Record(history), {})
+    assert found is not None and len(found.rows) == 100 and "The first 100 of 110 are listed" in found.small
+    assert found.rows[0].cells == ("1-cm", "outside the phases") and found.rows[0].head.startswith("-")

@@ -452,6 +452,10 @@ MEANING = {
             "expected operation: bulk beside it, or no items"
         ],
     ),
+    "a retry of single writes": (
+        [(WRITE, "  write: {rate: 100/s, good: ok within 100ms, retry: {times: 3}}\n")],
+        ["6:54: what is sent again is what was rejected of a bulk: expected operation: bulk, or no retry"],
+    ),
     "reads of several documents": (
         [("100/s, good: ok within 100ms}\n  write", "100/s, good: ok within 100ms, items: 5}\n  write")],
         ["5:54: requests of the kind search write one document each: expected no items"],

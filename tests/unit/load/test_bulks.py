@@ -13,7 +13,8 @@ from unit.load.test_right import COPIES, INDEX, judge
 
 from chaos.base.ids import arrival_of, number_of, write_id
 from chaos.history.format import ItemOutcome, Outcome
-from chaos.load.bulks import Bulks, of_items
+from chaos.load.bulks import Bulks, Fates, of_items
+from chaos.load.config import RetryConfig
 from chaos.load.right import Judged
 from chaos.load.workloads.documents import WORKLOAD, source
 
@@ -34,7 +35,7 @@ def right() -> Answer:
 
 def answered(change: Callable[[Answer], Any] = lambda answer: None, status: int = 200) -> Judged:
     it, _ = judge()
-    sent = it.sent_bulk("/chaos-writes/_bulk", FIRST, ITEMS)
+    sent = it.sent_bulk("/chaos-writes/_bulk", range(FIRST, FIRST + ITEMS))
     answer = right()
     change(answer)
     return it.of(sent, status, json.dumps(answer), 0)
@@ -55,7 +56,8 @@ def names(judged: Judged) -> list[str]:
 
 
 def test_a_bulk_has_the_documents_of_its_arrival_and_no_other() -> None:
-    request = Bulks(WORKLOAD, INDEX, items=3, stride=10).of(7)
+    bulks = Bulks(WORKLOAD, INDEX, items=3, stride=10)
+    request = bulks.of(bulks.numbers(7))
     lines = [json.loads(line) for line in str(request.body).splitlines()]
     assert lines[::2] == [{"index": {"_id": f"w-{n}"}} for n in (70, 71, 72)]
     assert lines[1::2] == [source(f"w-{n}") for n in (70, 71, 72)]
@@ -182,7 +184,51 @@ def test_searches_may_find_what_a_bulk_sent_and_must_find_what_it_acknowledged()
     it, known = judge()
     group = FIRST % 100
     least, most = known.least(group, 0), known.most(group)
-    sent = it.sent_bulk("/chaos-writes/_bulk", FIRST, ITEMS)
+    sent = it.sent_bulk("/chaos-writes/_bulk", range(FIRST, FIRST + ITEMS))
     assert known.most(group) == most + 1
     it.of(sent, 200, json.dumps(right()), 0)
     assert known.least(group, 10**12) == least + 1
+
+
+# ---- what is sent again -----------------------------------------------------------------------------------------
+
+
+TRIES = st.lists(
+    st.one_of(
+        st.sampled_from([Outcome.REJECTED, Outcome.TIMEOUT, Outcome.RESET, Outcome.GARBLED]),
+        st.lists(st.sampled_from(list(ItemOutcome)), min_size=6, max_size=6),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@given(TRIES)
+def test_only_what_was_rejected_is_sent_again_and_the_last_word_on_each_document_stands(tries: list[Any]) -> None:
+    fates = Fates(range(60, 66))
+    told: dict[int, ItemOutcome] = {}
+    for each in tries:
+        due = list(fates.due)
+        if isinstance(each, Outcome):
+            again = fates.told(each, None)
+            told |= dict.fromkeys(due, ItemOutcome.UNKNOWN) if told else {}
+            assert again == (each is Outcome.REJECTED)
+        else:
+            items = [int(outcome) for outcome in each[: len(due)]]
+            again = fates.told(of_items(bytes(items)), bytes(items))
+            told |= dict(zip(due, map(ItemOutcome, items), strict=True))
+            rejected = [n for n, item in zip(due, items, strict=True) if item == ItemOutcome.REJECTED]
+            assert again == (bool(rejected) and ItemOutcome.WRONG not in items)
+            assert list(fates.due) == rejected
+        if not again:
+            break
+    assert fates.items == (bytes(told[n] for n in range(60, 66)) if told else None)
+    acknowledged = {ItemOutcome.CREATED, ItemOutcome.UPDATED}
+    assert (fates.outcome is Outcome.OK) == (set(told.values()) <= acknowledged and bool(told))
+
+
+def test_waits_grow_to_their_most_and_are_drawn_where_they_are_to_be() -> None:
+    grows = RetryConfig(times=4, wait_s=2, most_s=10)
+    assert [grows.wait(n, 0.5) for n in (1, 2, 3, 4)] == [2, 4, 8, 10] and grows.longest_s == 24
+    fixed = RetryConfig(times=3, wait_s=2, most_s=10, exponential=False, jitter=True)
+    assert [fixed.wait(n, 0.5) for n in (1, 2, 3)] == [1, 1, 1] and fixed.longest_s == 6

@@ -45,7 +45,8 @@ def test_a_page_is_balanced_self_contained_and_small(story: str, pages: dict[str
     assert page.open == []
     names = {name for name, _ in page.tags}
     assert not names & {"img", "iframe", "object", "embed", "base", "form"}
-    ids = {attributes.get("id") for _, attributes in page.tags}
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert sorted(map(str, ids)) == sorted(set(map(str, ids)))
     for tag, attributes in page.tags:
         assert not any(name.startswith("on") for name in attributes)
         for name in ("src", "href", "action", "xlink:href"):

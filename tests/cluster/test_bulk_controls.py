@@ -1,0 +1,108 @@
+"""Bulks on a real cluster through a proxy that lies about them: what is lost, hidden or swapped is found by its id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lyingproxy import LIES, Proxy, lying
+from programs.test_driver import config, wait_for
+from relays import doors
+
+from chaos.history import History
+from chaos.load.config import ClientConfig, OperationConfig, Target
+from chaos.load.driver import Driver
+from chaos.load.workloads.documents import MAPPING
+from chaos.observe.readback import read_back
+from chaos.observe.written import Written
+from chaos.opensearch.requests import write_alias
+from chaos.opensearch.views import administer, await_green
+from chaos.targets.labs.local import LocalLab
+
+INDEX, ITEMS, FEWEST = "bulks", 10, 12
+
+
+@pytest.fixture
+def cluster(tiny: LocalLab) -> Iterator[LocalLab]:
+    """With an index for bulks, and its alias."""
+    settings = {"number_of_shards": 1, "number_of_replicas": 1}
+    body = {"mappings": MAPPING, "settings": settings, "aliases": {write_alias(INDEX): {}}}
+    try:
+        assert administer(tiny, "PUT", f"/{INDEX}", body=body)[0] == 200
+        assert await_green(tiny, 60)[0]
+        yield tiny
+    finally:
+        administer(tiny, "DELETE", f"/{INDEX}?ignore_unavailable=true")
+
+
+def loaded(lab: LocalLab, folder: Path, lie: str) -> tuple[History, Proxy]:
+    """The history of a load of bulks through the proxy; no bulk was left without an answer."""
+    (folder / "plan.json").write_text("{}")
+    node = lab.topology.data_nodes[0]
+    operations = (OperationConfig(name="write", kind="bulk", rate=10, items=ITEMS),)
+    with doors(lab) as behind, lying(behind.door(lab.administration(node.name)), LIES[lie]) as proxy:
+        made = config(
+            folder,
+            operations=operations,
+            index=INDEX,
+            alias=write_alias(INDEX),
+            copies=2,
+            targets=(Target(node=node.name, zone=node.zone, host=proxy.host, port=proxy.port),),
+            client=ClientConfig(kind="pinned", timeout_s=10.0, node=node.name),
+        )
+        driver = Driver(made, folder / "driver.log")
+        try:
+            driver.start()
+            driver.go()
+            wait_for(lambda: driver.status.get("sent_total", 0) > FEWEST, 60)
+            assert driver.stop()
+        finally:
+            driver.kill()
+    history = History.open(folder)
+    assert len(history.items) == len(history.arrivals) == len(proxy.spoilt) > FEWEST
+    return history, proxy
+
+
+def told(history: History) -> set[str]:
+    return set(history.arrivals.outcome)
+
+
+def test_a_document_that_was_acknowledged_and_thrown_away_is_lost_by_its_id(cluster: LocalLab, tmp_path: Path) -> None:
+    history, proxy = loaded(cluster, tmp_path, "drops one document")
+    assert told(history) == {"ok"}  # by all that a client can see
+    found = read_back(cluster, INDEX, Written.of(history, documents=0, stride=ITEMS))
+    assert sorted(found["lost"]) == sorted(proxy.spoilt) and found["complete"], found["reason"]
+    assert found["acknowledged"] == ITEMS * len(history.items)
+    assert found["documents"] == (ITEMS - 1) * len(history.items) and not found["wrong_content_count"]
+
+
+@pytest.mark.full
+def test_a_failure_under_errors_false_is_wrong_and_no_document_of_it_is_lost(cluster: LocalLab, tmp_path: Path) -> None:
+    history, proxy = loaded(cluster, tmp_path, "hides what failed")
+    assert told(history) == {"wrong"}
+    assert all("errors: false, and 1 of them failed" in each["says"] for each in history.wrong)
+    assert history.items.counts() == {"created": 9 * len(history.items), "invalid": len(history.items)}
+    written = Written.of(history, documents=0, stride=ITEMS)
+    assert not set(proxy.spoilt) & set(written.acknowledged) and set(proxy.spoilt) == set(written.open)
+    found = read_back(cluster, INDEX, written)
+    assert found["lost_count"] == found["unexpected_count"] == 0 and found["complete"]
+
+
+@pytest.mark.full
+def test_two_answers_that_were_swapped_are_wrong_by_their_ids(cluster: LocalLab, tmp_path: Path) -> None:
+    history, proxy = loaded(cluster, tmp_path, "swaps two answers")
+    assert told(history) == {"wrong"}
+    assert {id for each in history.wrong for id in proxy.spoilt if id in each["says"]} == set(proxy.spoilt)
+    assert history.items.counts() == {"created": 8 * len(history.items), "wrong": 2 * len(history.items)}
+    found = read_back(cluster, INDEX, Written.of(history, documents=0, stride=ITEMS))
+    assert found["lost_count"] == 0 and found["recovered_count"] == 2 * len(history.items)
+
+
+@pytest.mark.full
+def test_what_was_sent_twice_under_ids_of_its_own_is_there_once(cluster: LocalLab, tmp_path: Path) -> None:
+    history, _ = loaded(cluster, tmp_path, "sends everything twice")
+    assert told(history) == {"ok"} and history.items.counts() == {"updated": ITEMS * len(history.items)}
+    found = read_back(cluster, INDEX, Written.of(history, documents=0, stride=ITEMS))
+    assert found["duplicated_count"] == found["lost_count"] == 0
+    assert found["documents"] == ITEMS * len(history.items)
