@@ -50,6 +50,7 @@ from chaos.definitions.selectors import NAME
 from chaos.definitions.slis import Sli, SliLimit, SliName
 from chaos.definitions.steps import FaultParams, Step
 from chaos.definitions.topology import Topology
+from chaos.definitions.vary import VaryFile
 from chaos.definitions.workload import WorkloadDefinition
 
 # ------------------------------------------------------------------------------------------------ load
@@ -625,6 +626,9 @@ class ExperimentFile(Strict):
         default_factory=dict,
         description="how often each fault (kind or name) happens to you, for the projected availability of a year, "
         "for example {network.drop: 2/year}; one rate for the faults of one phase, which are one event",
+    )
+    vary: VaryFile | None = Field(
+        default=None, description="variants of this experiment, whose runs alternate and are compared"
     )
 
 

@@ -36,6 +36,8 @@ EXPERIMENT = {
     "GuardCommand": "guards.command",
     "SliLimit": "guards.sli.NAME",
     "Controller": "controller",
+    "VaryFile": "vary",
+    "SideFile": "vary.sides.NAME",
 }
 """Parts of the schema, and where they stand in a file; in the order of the page, after the load and its operations."""
 EXISTING = {
