@@ -123,6 +123,11 @@ class OperationFile(Strict):
         default=None, ge=2, le=MOST_ITEMS, description="of bulk requests: how many documents each has, for example 500"
     )
 
+    ids: Literal["explicit", "automatic"] = Field(
+        default="explicit",
+        description="of bulk requests; explicit: the load names each document, so what is sent twice is there once; "
+        "automatic: OpenSearch gives each document an id",
+    )
     retry: Retry | None = Field(
         default=None, description="of bulk requests: send again what was rejected (429); default never"
     )
@@ -261,7 +266,7 @@ class Operation(Strict):
     """One open-loop stream of requests. ``rate`` per second, ``good_within`` in seconds.
 
     ``operation``: the kind of request. ``writes``: whether each arrival writes documents of its own; ``items``: how
-    many.
+    many. ``automatic``: OpenSearch gives them their ids.
     """
 
     name: str
@@ -271,6 +276,7 @@ class Operation(Strict):
     writes: bool = False
     items: int = 1
     retry: Retry | None = None
+    automatic: bool = False
 
     @property
     def documents(self) -> float:
@@ -286,7 +292,7 @@ class Operation(Strict):
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        usual = {"writes": self.name == WRITE.name, "items": 1, "retry": None}
+        usual = {"writes": self.name == WRITE.name, "items": 1, "retry": None, "automatic": False}
         return {key: value for key, value in data.items() if key not in usual or value != usual[key]}
 
 
@@ -300,6 +306,7 @@ class ClosedLoop(Strict):
     writes: bool
     items: int = 1
     retry: Retry | None = None
+    automatic: bool = False
 
 
 class Load(Strict):
@@ -714,6 +721,7 @@ def resolve(
             writes=declared[name].writes,
             items=given.items or 1,
             retry=given.retry,
+            automatic=given.ids == "automatic",
         )
         for name, given in file.load.operations.items()
     )
@@ -725,6 +733,7 @@ def resolve(
             writes=declared[name].writes,
             items=given.items or 1,
             retry=given.retry,
+            automatic=given.ids == "automatic",
         )
         for name, given in file.load.closed.items()
     )

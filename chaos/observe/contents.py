@@ -307,7 +307,7 @@ def _searched(
     everything = 2 * len(some) >= len(ids)
     groups: Iterator[list[str]] = iter([[]]) if everything else _parts(some, size)
     for named in groups:
-        which: dict[str, Any] = {"match_all": {}} if everything else {"ids": {"values": named}}
+        which: dict[str, Any] = {"match_all": {}} if everything else copy.named(named)
         query: dict[str, Any] = which
         if words and inside.workload.text:
             query = {"bool": {"filter": [which], "should": _by_words(inside.workload)}}
@@ -363,7 +363,7 @@ def _by_which(missing: set[str], more: set[str]) -> str:
 def _ids(copy: CopySearch, here: list[str], inside: Contents) -> None:
     """Every document is found by its id."""
     for part in _parts(here, WHOLE):
-        query = {"ids": {"values": part}}
+        query = copy.named(part)
         if copy.count(query) != len(part):
             for id in set(part) - _found(copy, query):
                 inside.blame(id, "index", "not found by its id")
@@ -441,7 +441,7 @@ def _phrases(copy: CopySearch, some: list[str], inside: Contents) -> None:
             {
                 "bool": {
                     "filter": [
-                        {"ids": {"values": [id]}},
+                        copy.named([id]),
                         {"match_phrase": {inside.workload.text: inside.text(id)}},
                     ]
                 }

@@ -20,13 +20,8 @@ from chaos.targets.protocol import Lab
 
 TIMEOUT = 30.0
 """Seconds for each search."""
-WANTED = ",".join(
-    ["_shards", "timed_out", "hits.total"]
-    + [
-        f"hits.hits.{part}"
-        for part in ("_id", "fields", "sort", "_seq_no", "_primary_term", "_source", "matched_queries")
-    ]
-)
+OF_HITS = ("_id", "fields", "sort", "_seq_no", "_primary_term", "_source", "matched_queries")
+WANTED = ",".join(["_shards", "timed_out", "hits.total", *(f"hits.hits.{part}" for part in OF_HITS)])
 """Parts of an answer that are needed, to whoever asks for them."""
 
 
@@ -65,6 +60,9 @@ def page(answer: bytes) -> Page:
         found = json.loads(answer.decode())
         _refuse(found)
         hits = list(found.get("hits", {}).get("hits", []))
+        for hit in hits:
+            if (named := hit.get("_routing")) is not None:  # only where it was asked for: see CopySearch
+                hit["_id"] = named
         total = found.get("hits", {}).get("total")
         after = list(hits[-1]["sort"]) if hits else []
         return Page(hits, None if total is None else int(total["value"]), len(hits), after)
@@ -103,16 +101,25 @@ class Shared(Generic[P]):
 class CopySearch:
     """A copy of a shard that can be searched. Close it when done."""
 
-    def __init__(self, lab: Lab, copy: ShardCopy, order: Sequence[str], most: int) -> None:
+    def __init__(self, lab: Lab, copy: ShardCopy, order: Sequence[str], most: int, *, routed: bool = False) -> None:
         """``order``: fields by which all documents can be read page by page; together no two have the same. ``most``:
-        how many documents an answer may have."""
+        how many documents an answer may have. ``routed``: OpenSearch gave documents their ids, and ours is the value
+        by which they were routed; it takes the id's place in all that is read."""
+        self._routed = routed
         assert copy.node is not None
         self._client = lab.client(copy.node, timeout=TIMEOUT)
         self._order, self._most = list(order), most
         self._path = (
             f"/{copy.index}/_search?preference=_shards:{copy.shard}%7C_only_local&allow_partial_search_results=false"
-            f"&request_cache=false&filter_path={WANTED}"
+            f"&request_cache=false&filter_path={WANTED}{',hits.hits._routing' if routed else ''}"
         )
+
+    def named(self, ids: Sequence[str]) -> dict[str, Any]:
+        """The query that finds the documents with these ids of ours."""
+        by_id: dict[str, Any] = {"ids": {"values": list(ids)}}
+        if not self._routed:
+            return by_id
+        return {"bool": {"should": [by_id, {"terms": {"_routing": list(ids)}}]}}
 
     def search(self, body: dict[str, Any]) -> bytes:
         """The answer of this very copy, not decoded. Raises :class:`NotRead`."""

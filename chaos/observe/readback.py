@@ -149,8 +149,15 @@ class Asked:
     """
 
     def __init__(
-        self, workload: Workload, wanted: Mapping[int, Wanted] | None = None, seed: int = 0, window: int = PAGE
+        self,
+        workload: Workload,
+        wanted: Mapping[int, Wanted] | None = None,
+        seed: int = 0,
+        window: int = PAGE,
+        *,
+        automatic: bool = False,
     ) -> None:
+        self.automatic = automatic
         self.workload, self.wanted, self.seed, self.window = workload, wanted or {}, seed, window
         self.page = max(1, min(PAGE, PAGE_VALUES // (PER_HIT + len(workload.fields))))
         self.listed = Shared(partial(Listed, workload), KEPT)
@@ -161,7 +168,8 @@ def _read_copy(lab: Lab, copy: ShardCopy, asked: Asked) -> CopyRead:
     """All ids of one copy with their doc values, and the content of those documents that are wanted."""
     workload = asked.workload
     result = CopyRead(copy, inside=Contents(workload))
-    searched = CopySearch(lab, copy, (workload.value, workload.unique), asked.window)
+    order = (workload.value, workload.unique)
+    searched = CopySearch(lab, copy, order, asked.window, routed=asked.automatic)
     body = {"_source": False, "docvalue_fields": list(workload.fields), "seq_no_primary_term": True}
     collected = Collected()
     try:
@@ -197,12 +205,15 @@ def read_back(
     *,
     seed: int = 0,
     workload: Workload | None = None,
+    automatic: bool = False,
 ) -> dict[str, Any]:
     """Read every copy and compare; the answer is the content of ``history/readback.json``.
 
     ``written``: what the load has tried to write, or only the ids that were acknowledged: nothing can be said about
     other documents then. ``seed``: of the run; it draws the sample where there are too many documents. ``workload``:
-    what the documents must be; None: those of experiments that name no other.
+    what the documents must be; None: those of experiments that name no other. ``automatic``: written documents have
+    ids that OpenSearch gave them, and are known by the value that they were routed by; one that is there twice is
+    *stored twice*, and none too many.
 
     Never raises for the cluster's failures: what could not be read makes ``complete`` false, with the reason.
     """
@@ -229,7 +240,7 @@ def read_back(
     live = [c for c in seen.copies if c.index == index and c.state in ("STARTED", "RELOCATING") and c.node]
     says(f"reading {len(acknowledged)} acknowledged documents back from {len(live)} copies")
     wanted = chosen(_ours(acknowledged, fates), shards, routing_shards, seed)
-    asked = Asked(workload, wanted, seed, window)
+    asked = Asked(workload, wanted, seed, window, automatic=automatic)
     reads = _read(lab, live, asked)
     missing = set(range(shards)) - {copy.shard for copy in live}
     destroyed: set[int] = set()
@@ -251,7 +262,26 @@ def read_back(
         reads = [read for read in reads if read.copy.shard not in differing]
         reads += _read(lab, [copy for copy in live if copy.shard in differing], asked)
         found = Comparison(reads, acknowledged, shards, routing_shards, destroyed, fates=fates, seed=seed)
-    return {**empty, **found.to_json(), "seconds": round(time.monotonic() - began, 3)}
+    result = found.to_json()
+    if automatic:
+        result |= stored_twice(reads)
+    return {**empty, **result, "seconds": round(time.monotonic() - began, 3)}
+
+
+def stored_twice(reads: list[CopyRead]) -> dict[str, Any]:
+    """Written documents that are there more than once, under ids that OpenSearch gave them: how often too many on the
+    copy that has most of them, and which. Of these none counts as duplicated."""
+    surplus: dict[int, int] = {}
+    twice = Ids()
+    for read in reads:
+        surplus[read.copy.shard] = max(surplus.get(read.copy.shard, 0), read.surplus)
+        twice |= read.twice
+    return {
+        "stored_twice": twice.first(NAMED),
+        "stored_twice_count": sum(surplus.values()),
+        "duplicated": [],
+        "duplicated_count": 0,
+    }
 
 
 def _read(lab: Lab, copies: list[ShardCopy], asked: Asked) -> list[CopyRead]:

@@ -14,11 +14,11 @@ ITEMS = 5
 """Documents of a bulk; of these the stub's modes spoil the third."""
 
 
-def bulks(run, drive, mode="ok", least=20, retry=None, **more):  # noqa: F811
+def bulks(run, drive, mode="ok", least=20, retry=None, automatic=False, **more):  # noqa: F811
     """The history of a load of bulks and searches, while the stub was in this mode."""
     operations = (
         OperationConfig(name="read", kind="search", rate=20),
-        OperationConfig(name="write", kind="bulk", rate=40, items=ITEMS, retry=retry),
+        OperationConfig(name="write", kind="bulk", rate=40, items=ITEMS, retry=retry, automatic=automatic),
     )
     with serving() as server:
         server.mode(mode)
@@ -117,3 +117,11 @@ def test_a_bulk_that_is_rejected_each_time_is_given_up_after_its_tries(run, driv
 def test_what_failed_otherwise_is_not_sent_again(run, drive):  # noqa: F811
     history = bulks(run, drive, "bulk_failed", retry=RETRY)
     assert set(history.arrivals.attempts[history.arrivals.op == "write"]) == {1}
+
+
+def test_with_ids_of_opensearch_s_each_document_is_acknowledged_and_found_by_its_content(run, drive):  # noqa: F811
+    history = bulks(run, drive, automatic=True)
+    assert outcomes(history) == {"ok"} and not history.wrong
+    assert history.items.counts() == {"created": ITEMS * len(history.items)}
+    assert len(writes_of(history, "write", ITEMS).acknowledged) == ITEMS * len(history.items)
+    assert set(history.arrivals.outcome[history.arrivals.op == "read"]) == {"ok"}
