@@ -343,7 +343,7 @@ class Load(Strict):
     @property
     def stride(self) -> int:
         """The most documents that one request writes: by it documents are numbered (:mod:`chaos.base.ids`)."""
-        return max(operation.items for operation in self.every)
+        return max((operation.items for operation in self.every), default=1)
 
     @model_validator(mode="before")
     @classmethod
