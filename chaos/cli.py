@@ -34,6 +34,7 @@ from chaos.commands.standing_in import fis_endpoint
 from chaos.commands.starting import init
 from chaos.commands.targets import target_check, target_rights
 from chaos.commands.upstream import upstream
+from chaos.commands.workloads import workload_check, workload_list
 
 app = typer.Typer(
     name="opensearch-chaos",
@@ -45,6 +46,8 @@ app = typer.Typer(
 )
 lab_app = typer.Typer(help="A cluster to play with: up, status, exec, down.", no_args_is_help=True)
 app.add_typer(lab_app, name="lab")
+workload_app = typer.Typer(help="What documents and searches a load consists of: check, list.", no_args_is_help=True)
+app.add_typer(workload_app, name="workload")
 target_app = typer.Typer(help="A cluster that exists, by its file: check, rights.", no_args_is_help=True)
 app.add_typer(target_app, name="target")
 gameday_app = typer.Typer(
@@ -96,6 +99,8 @@ lab_app.command("up")(lab_up)
 lab_app.command("status")(lab_status)
 lab_app.command("exec", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(lab_exec)
 lab_app.command("down")(lab_down)
+workload_app.command("check")(workload_check)
+workload_app.command("list")(workload_list)
 target_app.command("check")(target_check)
 target_app.command("rights")(target_rights)
 for name, each in gameday.COMMANDS.items():

@@ -29,7 +29,7 @@ from chaos.targets.labs import kinds as targets
 from chaos.targets.labs.base import BaseLab
 
 FAULTS = kinds.discover()
-WORKLOADS = {name: workload.operations for name, workload in workloads.every().items()}
+WORKLOADS = workloads.declared()
 TAKEN = {*LoadFile.model_fields, *(metric.partition(".")[0] for metric, _, _ in catalogue.metrics(()))}
 """What stands in a load, or before the first dot of a metric, and is no operation."""
 for _workload, _declared in WORKLOADS.items():
@@ -47,7 +47,7 @@ METRICS = {
     )
     for metric, operation, check in catalogue.metrics(operations.names(WORKLOADS))
 }
-GRAMMAR = Grammar(FAULTS, ACTIONS, METRICS, WORKLOADS)
+GRAMMAR = Grammar(FAULTS, ACTIONS, METRICS, WORKLOADS, workloads.settings_of)
 PROVIDERS = Providers(providers.discover(), FAULTS)
 
 

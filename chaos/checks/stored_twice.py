@@ -64,6 +64,7 @@ CHECKS = (
             "knowing that they had been taken. With ids of its own (ids: explicit) a client overwrites them; with ids "
             "that OpenSearch gives (ids: automatic) each is a document more."
         ),
+        helps=("explicit-ids",),
         order=205,
         trial=Trial("0", None, (sent_again_under_another_id,)),
     ),

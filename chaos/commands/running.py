@@ -255,10 +255,17 @@ def _of_side(loaded: list[Any], side: str | None, resume: Path | None) -> Any:
 
 
 def _serves(lab: Any, experiment: Any, *, alone: bool) -> bool:
-    """Whether a lab that is up is what an experiment needs. ``alone``: it has no sides, whose index settings differ."""
+    """Whether a lab that is up is what an experiment needs. ``alone``: it has no sides, whose index settings differ.
+
+    What its workload says of the index is the run's own.
+    """
+    from chaos.definitions.topology import with_defaults
+    from chaos.load import workloads
     from chaos.run.pool import made_of
 
     needed = experiment.topology
     if alone:
-        return bool(needed.to_json() | {"file": None} == lab.topology.to_json() | {"file": None})
+        workload = workloads.of(experiment.load.workload, experiment.load.dataset)
+        there = with_defaults(lab.topology, workload.settings)
+        return bool(needed.to_json() | {"file": None} == there.to_json() | {"file": None})
     return made_of(needed) == made_of(lab.topology)

@@ -51,6 +51,7 @@ from chaos.definitions.slis import Sli, SliLimit, SliName
 from chaos.definitions.steps import FaultParams, Step
 from chaos.definitions.topology import Topology
 from chaos.definitions.vary import VaryFile
+from chaos.definitions.workload import WorkloadDefinition
 
 # ------------------------------------------------------------------------------------------------ load
 
@@ -213,6 +214,8 @@ Arrivals = Literal["uniform", "poisson"]
 
 DOCUMENTS = "documents"
 """The workload of every experiment that names no other."""
+WORKLOAD_FILE = r"\.ya?ml$"
+"""A workload that ends so is a file."""
 
 
 class LoadFile(Strict):
@@ -225,8 +228,9 @@ class LoadFile(Strict):
         default=None, description="how soon written documents are found, for example {rate: 2/s}"
     )
     arrivals: Arrivals = Field(default="uniform", description="uniform or poisson")
-    workload: Annotated[str, Field(pattern=f"^{NAME}$")] = Field(
-        default=DOCUMENTS, description="what the documents are and how they are asked for"
+    workload: Annotated[str, Field(min_length=1)] = Field(
+        default=DOCUMENTS,
+        description="what the documents are and how they are asked for: a name, or the path of a file from here",
     )
     documents: StrictInt = Field(default=2000, ge=0, description="how many are there before the load starts")
     client: Client = Field(default_factory=Client, description="default a load balancer")
@@ -317,6 +321,8 @@ class Load(Strict):
     visibility: Visibility | None = None
     arrivals: Arrivals = "uniform"
     workload: str = DOCUMENTS
+    dataset: WorkloadDefinition | None = None
+    """Of a workload that is a file, all of it; ``workload`` is then its name."""
     documents: int = 2000
     client: Client = Field(default_factory=Client)
 
@@ -337,7 +343,7 @@ class Load(Strict):
     @property
     def stride(self) -> int:
         """The most documents that one request writes: by it documents are numbered (:mod:`chaos.base.ids`)."""
-        return max(operation.items for operation in self.every)
+        return max((operation.items for operation in self.every), default=1)
 
     @model_validator(mode="before")
     @classmethod
@@ -358,7 +364,7 @@ class Load(Strict):
         data: dict[str, Any] = handler(self)
         operations = {operation["name"]: operation for operation in data.pop("operations")}
         data = {**dict.fromkeys(kind.name for kind in USUAL), **operations, **data}
-        off = {key for key in ("cas", "visibility") if data.get(key) is None}
+        off = {key for key in ("cas", "visibility", "dataset") if data.get(key) is None}
         off |= {"workload"} if self.workload == DOCUMENTS else set()
         off |= set() if self.closed else {"closed"}
         return {key: value for key, value in data.items() if key not in off}
@@ -697,8 +703,15 @@ class Experiment(Strict):
         return cls.model_validate(data, context={NORMAL_FORM: True, KINDS: kinds, GUARDS: guards})
 
 
-def resolve(file: ExperimentFile, topology: Topology, path: Path, declared: Mapping[str, OperationKind]) -> Experiment:
-    """The experiment that a valid file means, on this topology. ``declared``: the operations of its workload."""
+def resolve(
+    file: ExperimentFile,
+    topology: Topology,
+    path: Path,
+    declared: Mapping[str, OperationKind],
+    dataset: WorkloadDefinition | None = None,
+) -> Experiment:
+    """The experiment that a valid file means, on this topology. ``declared``: the operations of its workload;
+    ``dataset``: that workload, where it is a file."""
     operations = tuple(
         Operation(
             name=name,
@@ -737,7 +750,8 @@ def resolve(file: ExperimentFile, topology: Topology, path: Path, declared: Mapp
             cas=file.load.cas,
             visibility=file.load.visibility,
             arrivals=file.load.arrivals,
-            workload=file.load.workload,
+            workload=file.load.workload if dataset is None else dataset.name,
+            dataset=dataset,
             documents=file.load.documents,
             client=file.load.client,
         ),

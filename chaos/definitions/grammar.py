@@ -5,19 +5,22 @@ Loading takes a grammar; who knows the kinds composes it (:mod:`chaos.registry`)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, create_model
+from pydantic import AfterValidator, Field, WithJsonSchema, create_model
 
 from chaos.base.operations import USUAL, OperationKind, names, requests_of
+from chaos.base.units import Malformed
 from chaos.definitions import slis
 from chaos.definitions.actions import ActionParams
 from chaos.definitions.base import OneOrMore, Strict
 from chaos.definitions.expectations import Metric, expectation_file
 from chaos.definitions.experiment import (
+    WORKLOAD_FILE,
     Experiment,
     ExperimentFile,
     GoodFloor,
@@ -33,14 +36,23 @@ from chaos.definitions.steps import FaultParams, Step
 AT_LEAST_ONE: dict[str, Any] = {"minProperties": 1}
 
 
+def no_settings(workload: str) -> Mapping[str, Any]:
+    """Those of a workload that leaves all to the topology."""
+    return {}
+
+
 @dataclass(frozen=True)
 class Grammar:
-    """Kinds by their names. ``workloads``: name → the operations that it declares."""
+    """Kinds by their names. ``workloads``: name → the operations that it declares; those of a file are the usual.
+
+    ``settings``: what the workload of a name says of its index, where the topology says nothing else.
+    """
 
     faults: Mapping[str, type[FaultParams]]
     actions: Mapping[str, type[ActionParams]]
     metrics: Mapping[str, Metric]
     workloads: Mapping[str, tuple[OperationKind, ...]]
+    settings: Callable[[str], Mapping[str, Any]] = no_settings
 
     def with_slis(self, names: Iterable[str]) -> Grammar:
         """The same with the metrics of an experiment's own SLIs."""
@@ -58,8 +70,8 @@ class Grammar:
         return names(self.workloads)
 
     def declared(self, workload: str) -> dict[str, OperationKind]:
-        """The operations of a workload, by name."""
-        return {kind.name: kind for kind in self.workloads[workload]}
+        """The operations of a workload (its name, or its file), by name."""
+        return {kind.name: kind for kind in self.workloads.get(workload, USUAL)}
 
     def experiment(self, data: Mapping[str, Any]) -> Experiment:
         """An experiment from its normal form, as it stands in a run's ``plan.json``."""
@@ -86,11 +98,23 @@ class Grammar:
             for name in self.operations
         }
         operations = create_model("Operations", __base__=Strict, **fields)
-        named: Any = (Literal[tuple(self.workloads)], LoadFile.model_fields["workload"])
+        named: Any = (self._workload(), LoadFile.model_fields["workload"])
         # the last base's fields come first, so that people read of operations before anything else of the load
         bases: Any = (LoadFile, operations)
         made: type[LoadFile] = create_model("LoadFile", __base__=bases, __doc__=LoadFile.__doc__, workload=named)
         return made
+
+    def _workload(self) -> Any:
+        """The name of a workload, or the path of a file."""
+        known = list(self.workloads)
+
+        def known_or_file(value: str) -> str:
+            if value not in known and re.search(WORKLOAD_FILE, value) is None:
+                raise Malformed(f"expected {', '.join(known)}, or the path of a file (x.yaml), got {value!r}")
+            return value
+
+        schema = {"anyOf": [{"enum": known}, {"type": "string", "pattern": WORKLOAD_FILE}]}
+        return Annotated[str, AfterValidator(known_or_file), WithJsonSchema(schema)]
 
     def _operation(self, name: str) -> type[OperationFile]:
         requests = requests_of(name, self.workloads)

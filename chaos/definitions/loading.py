@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -11,21 +13,25 @@ from pydantic import BaseModel, ValidationError
 
 import chaos
 from chaos.base.errors import InvalidInput
+from chaos.base.operations import READ
 from chaos.base.units import Duration
 from chaos.definitions import crosschecks, objectives, slis, varied, vary
 from chaos.definitions import experiment as experiments
 from chaos.definitions import topology as topologies
+from chaos.definitions import workload as workloads
 from chaos.definitions.expectations import SAYS_SOMETHING
-from chaos.definitions.experiment import WORD, Experiment
+from chaos.definitions.experiment import WORD, WORKLOAD_FILE, Experiment, ExperimentFile
 from chaos.definitions.grammar import Grammar
 from chaos.definitions.selectors import NAME
 from chaos.definitions.source import Loc, Problem, Source, did_you_mean, shown
 from chaos.definitions.topology import VERSION, Topology, TopologyFile
 from chaos.definitions.varied import Side, SideSource, Varied
+from chaos.definitions.workload import Template, WorkloadDefinition, WorkloadFile
 
 _M = TypeVar("_M", bound=BaseModel)
+_T = TypeVar("_T", Topology, Topology | None)
 SUFFIXES = (".yaml", ".yml")
-KINDS = ("experiment", "topology", "upstream", "existing", "gameday")
+KINDS = ("experiment", "topology", "upstream", "existing", "gameday", "workload")
 """What a definition may be; a file that does not say is an experiment."""
 
 
@@ -69,6 +75,9 @@ def load_experiment(
                 found = _topology(where)
             except InvalidInput as error:
                 errors.append(error.message)
+    dataset: WorkloadDefinition | None = None
+    if file is not None:
+        dataset, found = _with_workload(file, found, source, grammar, errors)
     if file is not None and found is not None:
         source.add(crosschecks.check(file, found, grammar))
         if file.vary is not None:
@@ -82,7 +91,7 @@ def load_experiment(
         if file.controller is None:
             raise InvalidInput(f"{path}: there are no controllers to leave out", remedy="leave out --no-controller")
         file = file.model_copy(update={"controller": None})
-    resolved = experiments.resolve(file, found, path, grammar.declared(file.load.workload))
+    resolved = experiments.resolve(file, found, path, grammar.declared(file.load.workload), dataset)
     experiment = objectives.override(resolved, good or {})
     if file.vary is None or where is None:
         return experiment
@@ -120,7 +129,7 @@ def _varied(
     made = []
     for name, side in file.sides.items():
         prefix = (vary.KEY, "sides", name)
-        topology: Topology | None = None
+        topology: Topology
         if isinstance(side.topology, str):
             if given:
                 says = f"side {name} names its topology, so none can be given on the command line"
@@ -151,11 +160,12 @@ def _varied(
         over = SideSource.made(source, prefix, vary.merged(plain, overlay))
         whole = validated(over, grammar.experiment_file, "experiment")
         if whole is not None:
+            dataset, topology = _with_workload(whole, topology, over, grammar, errors)
             over.add(crosschecks.check(whole, topology, grammar))
         source.lines += varied.lines(over, name)
         if whole is None or over.lines:
             continue
-        resolved = experiments.resolve(whole, topology, source.path, grammar.declared(whole.load.workload))
+        resolved = experiments.resolve(whole, topology, source.path, grammar.declared(whole.load.workload), dataset)
         made.append(Side(name=name, changes=side.changes(), experiment=objectives.override(resolved, good)))
     source.add(varied.alike(tuple(made)))
     if errors := source.errors() + errors:
@@ -187,6 +197,93 @@ def located_in(file: Path, loc: Loc, error: InvalidInput) -> InvalidInput:
     """The same error with file, line and column of ``loc`` in an experiment's file."""
     line, column = Source.read(file).position(loc, at_key=True)
     return InvalidInput(f"{shown(file)}:{line}:{column}: {error.message}", remedy=error.remedy)
+
+
+# ------------------------------------------------------------------------------------------- workloads
+
+
+def load_workload(path: str | Path, near: str | Path | None = None) -> WorkloadDefinition:
+    """Read a workload's file, with the index template that it names. ``near``: the experiment that names it.
+
+    Raises :class:`InvalidInput` as :func:`load_experiment`.
+    """
+    given = Path(path).expanduser()
+    tried = [given] if given.is_absolute() or near is None else [Path(near).parent / given, given]
+    where = next((each for each in tried if each.is_file()), tried[0])
+    source = Source.read(where)
+    file = validated(source, WorkloadFile, "workload")
+    template: Template | None = None
+    if file is not None:
+        mapping = file.mapping
+        if file.template is not None:
+            template, wrong = _template(where.parent / file.template)
+            mapping = template.mapping
+            source.add(Problem(("template",), f"{file.template}: {says}") for says in wrong)
+        source.add(workloads.check(file, mapping))
+    source.raise_if_wrong()
+    assert file is not None
+    return workloads.resolve(file, shown(where), template)
+
+
+def _template(path: Path) -> tuple[Template, list[str]]:
+    """An index template and what is wrong with it."""
+    nothing = Template({}, {})
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        return nothing, [f"cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}"]
+    if path.suffix in SUFFIXES:
+        try:
+            data = Source.read(path).data
+        except InvalidInput as error:
+            return nothing, error.message.splitlines()
+    else:
+        try:
+            data = json.loads(text)
+        except json.JSONDecodeError as error:
+            return nothing, [f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}"]
+        except RecursionError:
+            return nothing, ["not JSON: too many levels"]
+    if not isinstance(data, dict):
+        return nothing, ["expected an object with settings and mappings"]
+    return workloads.read_template(data)
+
+
+def _with_workload(
+    file: ExperimentFile, topology: _T, source: Source, grammar: Grammar, errors: list[str]
+) -> tuple[WorkloadDefinition | None, _T]:
+    """The workload of an experiment where it is a file, and the topology with what the workload says of its index.
+
+    What is wrong with the file goes to ``errors``, what is wrong with naming it to the ``source``.
+    """
+    dataset: WorkloadDefinition | None = None
+    wanted: Mapping[str, Any] = {}
+    if re.search(WORKLOAD_FILE, file.load.workload):
+        try:
+            dataset = load_workload(file.load.workload, near=source.path)
+        except InvalidInput as error:
+            errors.append(error.message)
+        else:
+            source.add(_unlike(file, dataset, grammar))
+            wanted = dataset.settings
+    else:
+        wanted = grammar.settings(file.load.workload)
+    if topology is None or not wanted:
+        return dataset, topology
+    whole = topologies.with_defaults(topology, wanted)
+    source.add(Problem(("load", "workload"), each.says) for each in topologies.check_copies(whole))
+    return dataset, whole
+
+
+def _unlike(file: ExperimentFile, dataset: WorkloadDefinition, grammar: Grammar) -> Iterator[Problem]:
+    """What an experiment cannot ask of the workload of a file."""
+    if dataset.name in grammar.workloads:
+        says = f"{dataset.name} is the name of a workload that comes with a package: expected another name in the file"
+        yield Problem(("load", "workload"), says)
+    for name, given in file.load.operations.items():
+        if name == READ.name and (given.operation or READ.usual) == READ.usual and not dataset.queries:
+            says = f"the workload {dataset.name} has no queries: expected some there, or operation: get"
+            yield Problem(("load", name), says, at_key=True)
 
 
 def located(topology: Topology, loc: Loc, error: InvalidInput) -> InvalidInput:

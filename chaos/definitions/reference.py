@@ -1,4 +1,4 @@
-"""docs/reference.md: the grammar of experiments, topologies, targets and game days, made from the published schemas.
+"""docs/reference.md: the grammar of every kind of file but cases of bugs, made from the published schemas.
 
 ``python -m chaos.registry`` writes it; a test fails when the page is not current. Parameters of faults are
 in docs/faults.md, what metrics mean in docs/findings.md.
@@ -82,6 +82,7 @@ GAMEDAY = {
     "Bounds": "bounds",
     "StopBy": "stop",
 }
+WORKLOAD = {"FieldFile": "fields.NAME", "QueryFile": "queries.NAME"}
 TOPOLOGY = {"Group": "nodes.NAME", "Settings": "settings", "Disks": "disks", "Security": "security"}
 UNITS = (
     ("a duration", "300ms, 20s, 8m, 1h"),
@@ -107,7 +108,7 @@ def parts(grammar: Grammar) -> dict[str, str]:
 
 def _page(grammar: Grammar) -> Iterator[str]:
     experiment, topology = schema_of("experiment", grammar), schema_of("topology", grammar)
-    yield "# The grammar of experiments, topologies, targets and game days"
+    yield "# The grammar of experiments, topologies, workloads, targets and game days"
     yield ""
     yield f"Made by `{COMMAND}` from the published schemas (`chaos/definitions/schema/`); a test"
     yield "fails when it is not current. An unknown key is an error, with file, line and column. [Faults](faults.md)"
@@ -127,6 +128,12 @@ def _page(grammar: Grammar) -> Iterator[str]:
     yield from _table(topology, topology)
     for name, place in TOPOLOGY.items():
         yield from _part(f"`{place}`", topology["$defs"][name], topology)
+    workload = schema_of("workload", grammar)
+    yield ""
+    yield "## A workload"
+    yield from _table(workload, workload)
+    for name, place in WORKLOAD.items():
+        yield from _part(f"`{place}`", workload["$defs"][name], workload)
     existing = schema_of("existing", grammar)
     yield ""
     yield "## A cluster that exists"

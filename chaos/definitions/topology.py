@@ -376,6 +376,14 @@ def resolve(file: TopologyFile, shown_as: str | None = None) -> Topology:
     )
 
 
+def with_defaults(topology: Topology, index: Mapping[str, Any]) -> Topology:
+    """The same with these settings of the load's index (their short names) where it says nothing else."""
+    if not index:
+        return topology
+    settings = topology.settings.model_copy(update={"index": {**index, **topology.settings.index}})
+    return topology.model_copy(update={"settings": settings})
+
+
 def unknown_zone(zone: str, topology: Topology | TopologyFile) -> str:
     """The message for a zone that the topology does not have."""
     return f"zone {zone} is not in topology {topology.name}: {did_you_mean(zone, topology.zones)}"

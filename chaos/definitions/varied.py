@@ -93,6 +93,7 @@ def alike(sides: tuple[Side, ...]) -> Iterator[Problem]:
 def _means(experiment: Experiment) -> Mapping[str, Any]:
     data = experiment.to_json()
     data["topology"] = {**data["topology"], "name": None, "file": None, "description": None}
+    (data["load"].get("dataset") or {}).pop("file", None)
     return data
 
 

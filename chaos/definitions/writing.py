@@ -128,7 +128,8 @@ def _load(load: Load) -> Iterator[str]:
         if name in load.model_fields_set and getattr(load, name) != type(load).model_fields[name].get_default(
             call_default_factory=True
         ):
-            yield f"  {name}: {flow(getattr(load, name))}"
+            value = getattr(load, name)
+            yield f"  {name}: {flow(load.dataset.file if name == 'workload' and load.dataset else value)}"
 
 
 def _phase(phase: Phase) -> dict[str, Any]:

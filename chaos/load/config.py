@@ -223,6 +223,8 @@ class DriverConfig(_Data):
     alias: str | None = None
     """Another name of the index, by which writes go that must not make it anew (:func:`requests.write_alias`)."""
     workload: str = "documents"
+    dataset: dict[str, Any] | None = None
+    """Of a workload that is a file: its definition in normal form (:mod:`chaos.definitions.workload`)."""
     operations: tuple[OperationConfig, ...] = Field(min_length=1, max_length=200)
     closed: tuple[ClosedConfig, ...] = Field(default=(), max_length=50)
     arrivals: Literal["uniform", "poisson"] = "uniform"
@@ -254,7 +256,7 @@ class DriverConfig(_Data):
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        kept = ("shards", "copies", "visible_after_s")
+        kept = ("shards", "copies", "visible_after_s", "dataset")
         data = {key: value for key, value in data.items() if key != "closed" or value}
         return {key: value for key, value in data.items() if key not in kept or value is not None}
 

@@ -196,14 +196,16 @@ class Engine:
         self._rows = RowWriter(out / ARRIVALS, self._broken)
         self._plan_rows = RowWriter(out / SCHEDULED, self._broken)
         self._schedule = Schedule([operation.rate for operation in config.operations], config.arrivals, config.seed)
-        self._workload = workloads.named(config.workload)
+        self._workload = workloads.of(config.workload, config.dataset)
         self._requests: Requests = (
-            self._workload.requests(config.index, config.documents)
+            self._workload.strided(config.index, config.documents, config.stride)
             if config.queries is None
             else queries.Requests(queries.read(config.queries, config.readable))
         )
-        self._writes = None if config.alias is None else self._workload.requests(config.alias, config.documents)
         self._stride = config.stride
+        self._writes = (
+            None if config.alias is None else self._workload.strided(config.alias, config.documents, config.stride)
+        )
         self._bulks = [
             Bulks(
                 self._workload,

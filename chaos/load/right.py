@@ -49,6 +49,9 @@ _NUMBERS = {int, float}
 _CUT = ("from", "collapse", "search_after", "terminate_after", "min_score", "slice", "aggs", "rescore")
 """Keys of a search's body with which the number of its hits, or their order, follows from more than ``size``."""
 
+_UNSOURCED = ("_source", "stored_fields", "script_fields")
+"""Keys with which hits need not have their content (``FetchPhase``: fields by scripts come without it)."""
+
 
 class Sent(NamedTuple):
     """A request that is under way. ``id``: of the document that it is about; ``least``: what a search must find;
@@ -126,9 +129,10 @@ class Judge:
     def sent(self, kind: str, k: int, request: Request, path: str, t: int) -> Sent:
         """The request of arrival ``k`` is about to be sent at ``t`` (CLOCK_MONOTONIC ns).
 
-        ``kind``: how its answer is judged (:data:`chaos.base.operations.Answer`). ``path``: the request's, with what
-        was added to it.
+        ``kind``: how its answer is judged (:data:`chaos.base.operations.Answer`), unless the request itself says how.
+        ``path``: the request's, with what was added to it.
         """
+        kind = request.answer or kind
         if kind == "search":
             least = max(request.least_hits, self._known.least(request.asks, t))
             return Sent(kind, path, request.body, "", request.asks, least)
@@ -393,7 +397,7 @@ def searched(body: str | None) -> Searched:
         return Searched(
             int(said.get("size", DEFAULT_SIZE)),
             "sort" not in said,
-            "_source" not in said and "stored_fields" not in said,
+            not any(key in said for key in _UNSOURCED),
             sys.maxsize if counted is True else int(counted),
         )
     except UNREADABLE:

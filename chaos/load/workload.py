@@ -7,11 +7,13 @@ read-back tells a wrong document from a right one without having kept any.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -31,6 +33,8 @@ MOST_IN_TEXT = 25
 """Words of one text: whole texts are asked for by forty in one search."""
 TRIED = 50
 """Documents of each kind of id that are looked at before a workload is taken."""
+SIZED = 200
+"""Documents by whose sizes all are reckoned."""
 
 
 Asked = str | int
@@ -42,7 +46,8 @@ class Request(NamedTuple):
 
     ``asks``: what a search asks for (:meth:`Workload.found_by`); None where it cannot be said which documents match it.
     Its answer is held against what its path and body ask for: the fields that ``filter_path`` names must be in each
-    hit, ``size`` says how many hits there are (:mod:`chaos.load.right`).
+    hit, ``size`` says how many hits there are (:mod:`chaos.load.right`). ``answer``: how it is judged, where that is
+    another way than that of its operation: of a mix, each search has its own.
     """
 
     method: str
@@ -50,6 +55,7 @@ class Request(NamedTuple):
     body: str | None
     least_hits: int = 0
     asks: Asked | None = None
+    answer: Answer | None = None
 
 
 def as_column(values: list[Any]) -> npt.NDArray[Any]:
@@ -72,14 +78,16 @@ class Requests(Protocol):
 
 
 class Workload(ABC):
-    """Documents with some numbers and one text of known words, and requests for them.
+    """Documents with some numbers, often one text of known words, and requests for them.
 
     ``operations``: what a load of it may consist of; each is a stream of arrivals with a rate and an objective.
     Arrival ``k`` of the one that writes makes the document ``w-<k>``, or as many as a bulk has (:mod:`chaos.base.ids`).
     ``mapping``: of the index; strict, so that a document of another shape is refused. ``fields``: the numbers of every
     document, whose doc values the read-back compares. ``value``: the one of them in which a key of compare-and-set
     holds its value. ``unique``: the one that no two documents share, and by which a document can be told to be whole.
-    ``text`` and ``words``: the field of text, and all the words that any text is made of, in alphabetical order.
+    ``text`` and ``words``: the field of text, and all the words that any text is made of, in alphabetical order; None
+    and nothing where there is none: then the read-back cannot compare by which words documents are found.
+    ``settings``: of the index, by short names, where the topology says nothing else.
     """
 
     name: ClassVar[str]
@@ -89,8 +97,9 @@ class Workload(ABC):
     fields: ClassVar[tuple[str, ...]]
     value: ClassVar[str]
     unique: ClassVar[str]
-    text: ClassVar[str]
-    words: ClassVar[tuple[str, ...]]
+    text: ClassVar[str | None] = None
+    words: ClassVar[tuple[str, ...]] = ()
+    settings: ClassVar[Mapping[str, Any]] = MappingProxyType({})
 
     def answer(self, operation: str, kind: str) -> Answer:
         """How answers to an operation's requests of this kind are judged. Raises ``KeyError`` for what is not there."""
@@ -99,6 +108,11 @@ class Workload(ABC):
     @abstractmethod
     def requests(self, index: str, documents: int) -> Requests:
         """The requests of a run. ``documents``: how many were preloaded."""
+
+    def strided(self, index: str, documents: int, stride: int) -> Requests:
+        """The requests of a load whose largest one writes ``stride`` documents: arrival ``k`` writes from number
+        ``k * stride`` on. By default those of :meth:`requests`, which need not know how far the load has come."""
+        return self.requests(index, documents)
 
     @abstractmethod
     def numbers(self, doc_id: str, value: int = 0) -> dict[str, int]:
@@ -132,6 +146,11 @@ class Workload(ABC):
     def body(self, doc_id: str) -> str:
         """A document as it goes over the wire."""
         return json.dumps(self.content(doc_id), separators=(",", ":"))
+
+    @functools.cached_property
+    def size(self) -> int:
+        """Bytes of a document, on average of :data:`SIZED`."""
+        return round(sum(len(self.body(write_id(n)).encode()) for n in range(SIZED)) / SIZED)
 
     def believed(self, doc_id: str, found: Mapping[str, Any]) -> int | None:
         """The value that the source of a key says it holds, where its unique number agrees with that; else None."""
@@ -177,30 +196,46 @@ class Workload(ABC):
             raise InvalidInput(f"the workload '{self.name}': {wrong}", remedy="see 'A workload' in CONTRIBUTING.md")
 
     def _unfit(self) -> Iterator[str]:
-        properties = self.mapping["properties"]
-        if self.mapping.get("dynamic") != "strict":
-            yield "its mapping is not strict, so a document of another shape would be taken"
-        if {self.value, self.unique} - set(self.fields) or {*self.fields, self.text} - set(properties):
-            yield "its fields and its text are not all in its mapping, or value and unique are none of its fields"
-        words = list(self.words)
-        if words != sorted(set(words)) or not all(re.fullmatch("[a-z]+", word) for word in words):
-            yield "its words are not small letters alone, each once, in the order of the alphabet"
-        if not 1 <= len(words) <= MOST_WORDS:
-            yield f"it has {len(words)} words: expected 1 to {MOST_WORDS}, for one search asks for all of them"
+        yield from self._unfit_mapping()
+        yield from self._unfit_words()
+        if {self.value, self.unique} - set(self.fields):
+            yield "value and unique are none of its fields"
         seen: dict[int, str] = {}
         keys = [(cas_id(n), value) for n in range(TRIED) for value in (0, 7)]
         for doc_id, value in [(make(n), 0) for make in (preload_id, write_id, probe_id) for n in range(TRIED)] + keys:
             found, numbers = self.content(doc_id, value), self.numbers(doc_id, value)
-            if {name: found.get(name) for name in self.fields} != numbers or set(found) - set(properties):
-                yield f"the content of {doc_id} does not have its numbers, or more than the mapping"
+            if {name: found.get(name) for name in self.fields} != numbers:
+                yield f"the content of {doc_id} does not have its numbers"
+            if not is_key(doc_id) and json.loads(self.body(doc_id)) != found:
+                yield f"the body of {doc_id} is not its content"
             if is_key(doc_id) and numbers[self.value] != value:
                 yield f"{doc_id} with the value {value} says {numbers[self.value]} in {self.value}"
             if (other := seen.setdefault(numbers[self.unique], f"{doc_id}={value}")) != f"{doc_id}={value}":
                 yield f"{other} and {doc_id}={value} have the same {self.unique}, which is to be unique"
-            text = str(found[self.text]).split()
-            if len(text) > MOST_IN_TEXT or set(text) - set(words):
+            text = str(found[self.text]).split() if self.text is not None else []
+            if len(text) > MOST_IN_TEXT or set(text) - set(self.words):
                 yield f"the text of {doc_id} has other words than its words, or more than {MOST_IN_TEXT}"
+
+    def _unfit_mapping(self) -> Iterator[str]:
+        properties = self.mapping["properties"]
+        if self.mapping.get("dynamic") != "strict":
+            yield "its mapping is not strict, so a document of another shape would be taken"
+        named = {*self.fields, self.text} if self.text is not None else set(self.fields)
+        if named - set(properties):
+            yield "its fields and its text are not all in its mapping"
+        for doc_id in (preload_id(0), write_id(0), probe_id(0), cas_id(0)):
+            if more := set(self.content(doc_id)) - set(properties):
+                yield f"the content of {doc_id} has more than the mapping: {', '.join(sorted(more))}"
+
+    def _unfit_words(self) -> Iterator[str]:
+        words = list(self.words)
+        if (self.text is None) != (not words):
+            yield "it has a text without words, or words without a text"
+        if words != sorted(set(words)) or not all(re.fullmatch("[a-z]+", word) for word in words):
+            yield "its words are not small letters alone, each once, in the order of the alphabet"
+        if len(words) > MOST_WORDS:
+            yield f"it has {len(words)} words: expected 1 to {MOST_WORDS}, for one search asks for all of them"
 
     def _actions(self, index: str, documents: int, keys: int) -> Iterable[dict[str, Any]]:
         for doc_id in (*map(preload_id, range(documents)), *map(cas_id, range(keys))):
-            yield {"_op_type": "create", "_index": index, "_id": doc_id, "_source": self.content(doc_id)}
+            yield {"_op_type": "create", "_index": index, "_id": doc_id, "_source": self.body(doc_id)}

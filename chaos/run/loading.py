@@ -114,6 +114,7 @@ class Loading(RunState):
             ),
             arrivals=load.arrivals,
             workload=load.workload,
+            dataset=load.dataset.to_json() if load.dataset is not None else None,
             documents=load.documents,
             shards=self.shape.shards,
             copies=self.shape.copies,

@@ -1,7 +1,8 @@
 """What is said of a plan before anything runs, without refusing it: for ``validate``, ``plan``, plan.json and the page.
 
 Delays that may not bite, what arithmetic says of expectations (:mod:`chaos.checks.foreseen`), green that cannot come or
-not in time, faults on links that no request takes, programs that are not on this machine.
+not in time, faults on links that no request takes, what of documents is not compared, programs that are not on this
+machine.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from chaos.checks import foreseen
 from chaos.definitions import Experiment, client_host
 from chaos.definitions.detection import Detection
 from chaos.faults.offers import Offers
+from chaos.load import workloads
 from chaos.run import commanding, guards, plan
 from chaos.targets.wiring import Wiring
 
@@ -32,6 +34,7 @@ def of(
         *foreseen.notes(experiment),
         *_greens(experiment, seed, offers, wiring, found),
         *_unused(experiment, seed, offers, wiring),
+        *_not_compared(experiment),
         *_absent(experiment),
     ]
     return list(dict.fromkeys(said))
@@ -73,6 +76,17 @@ def _unused(experiment: Experiment, seed: int, offers: Offers, wiring: Wiring | 
                 f"{each.params.describe()} in phase {each.phase} touches no request of the load: no client sends from "
                 f"zone {zones}, they are in {text.listed(list(experiment.client_zones))}; load.client.zones says where"
             )
+
+
+def _not_compared(experiment: Experiment) -> Iterator[str]:
+    """What the read-back cannot say of the documents of this workload."""
+    workload = workloads.of(experiment.load.workload, experiment.load.dataset)
+    if workload.text is None:
+        fields = text.listed(list(workload.fields))
+        yield (
+            f"documents of the workload {workload.name} are read back by id, by their whole source and by the doc "
+            f"values of {fields}; by which other values and words they are found is not compared"
+        )
 
 
 def _absent(experiment: Experiment) -> Iterator[str]:

@@ -274,6 +274,7 @@ def digest(experiment: Experiment) -> str:
     data.pop("file", None)
     data.pop("good_in_file", None)  # who gave the objectives does not matter either: those in force are in the load
     data["topology"].pop("file", None)
+    (data["load"].get("dataset") or {}).pop("file", None)
     # as in the digests of runs from before these could be stated
     if not data["rates"]:
         del data["rates"]

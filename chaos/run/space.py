@@ -18,6 +18,7 @@ from chaos.base import paths
 from chaos.base.errors import InvalidInput
 from chaos.checks import instruments
 from chaos.definitions import Experiment, Topology
+from chaos.load import workloads
 from chaos.observe.disks import FOR_RECORD
 from chaos.run import commanding
 from chaos.targets.labs import kinds, watermarks
@@ -57,7 +58,11 @@ COMMAND_BYTES = commanding.LOG_BYTES
 FIXED_BYTES = 4 * MIB
 """Plan, ledger, evidence, audit, findings, the page (0.4 MB seen) and its redacted twin."""
 DOCUMENT_BYTES = 1000
-"""A document on one node: translog, stored fields, index, and a merge that holds both old and new."""
+"""A usual document on one node: translog, stored fields, index, and a merge that holds both old and new …"""
+USUAL_SIZE = 200
+"""… which is at most so many bytes as it is sent; …"""
+GROWTH = 4
+"""… and for each byte more, reckoned and not seen: translog, stored fields, index with doc values, and a merge."""
 NODE_BYTES = 8 * MIB
 """A node's configuration, cluster state, empty index and log of its start (13 MB seen for six nodes)."""
 RECORD_FILES = 100
@@ -184,13 +189,22 @@ def _growth(experiment: Experiment) -> Need:
     """What documents and logs add while the run lasts."""
     topology, load = experiment.topology, experiment.load
     seconds = longest_seconds(experiment)
-    written = sum(each.documents for each in load.operations) + MOST_CLOSED * sum(each.writes for each in load.closed)
+    written = sum(each.documents for each in load.operations)
     written += float(load.cas.rate) if load.cas else 0.0
     written += float(load.visibility.rate) if load.visibility else 0.0
     copies = len(topology.data_nodes)  # none has more than one of a shard
-    documents = 0.0 if topology.disks else (load.documents + written * seconds) * copies * DOCUMENT_BYTES
+    # of larger documents a closed loop writes fewer: what bounds it is bytes
+    closed = MOST_CLOSED * DOCUMENT_BYTES * sum(each.writes for each in load.closed)
+    one_copy = (load.documents + written * seconds) * document_bytes(experiment) + closed * seconds
+    documents = 0.0 if topology.disks else one_copy * copies
     logs = LOG_NODE_BYTES * len(topology.nodes) * seconds
     return Need(round(MARGIN * (documents + logs)))
+
+
+def document_bytes(experiment: Experiment) -> int:
+    """What one document of its workload takes on a node, at most."""
+    size = workloads.of(experiment.load.workload, experiment.load.dataset).size
+    return DOCUMENT_BYTES + GROWTH * max(0, size - USUAL_SIZE)
 
 
 @dataclass(frozen=True)

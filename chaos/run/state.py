@@ -114,7 +114,7 @@ class RunState:
         steering = self.instruments.provided(Steering)
         if self.there is not None and steering is not None:
             self.there.taken_out = steering.taken_out
-        self.workload = workloads.named(experiment.load.workload)
+        self.workload = workloads.of(experiment.load.workload, experiment.load.dataset)
         self.action_count = 0
         self.outcome = "finished"
         self.early = False

@@ -7,6 +7,7 @@ topology, machine.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import secrets
@@ -206,6 +207,12 @@ def _about(plan: Plan) -> dict[str, Any]:
     }
 
 
+def _digest(dataset: dict[str, Any]) -> str:
+    """Of a workload's definition; where its file lies does not matter."""
+    data = {key: value for key, value in dataset.items() if key != "file"}
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:12]
+
+
 def _machine(machine: dict[str, Any] | None) -> dict[str, Any] | None:
     """Without what the run could use of it where that was all: runs of before do not say so."""
     if machine is None or "usable" not in machine:
@@ -226,6 +233,7 @@ def _conditions(plan: Plan) -> dict[str, Any]:
             "arrivals": load.get("arrivals"),
             "documents": load.get("documents"),
             **({"workload": load["workload"]} if load.get("workload", DOCUMENTS) != DOCUMENTS else {}),
+            **({"documents and searches": _digest(load["dataset"])} if load.get("dataset") else {}),
         },
         "phases": experiment.get("phases") or [],
         "targets": {target.id: [target.comparison, target.value] for target in reading.targets(plan)},

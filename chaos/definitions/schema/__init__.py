@@ -20,9 +20,10 @@ from chaos.definitions.gameday import GameDayFile
 from chaos.definitions.grammar import Grammar
 from chaos.definitions.topology import TopologyFile
 from chaos.definitions.upstream import CaseFile
+from chaos.definitions.workload import WorkloadFile
 
 FOLDER = Path(__file__).parent
-KINDS = ("experiment", "topology", "upstream", "existing", "gameday")
+KINDS = ("experiment", "topology", "upstream", "existing", "gameday", "workload")
 
 
 def path_of(kind: str) -> Path:
@@ -37,6 +38,7 @@ def schema_of(kind: str, grammar: Grammar) -> dict[str, Any]:
         "upstream": CaseFile,
         "existing": ExistingFile,
         "gameday": GameDayFile,
+        "workload": WorkloadFile,
     }
     model = grammar.experiment_file if kind == "experiment" else others[kind]
     made = _tidy(model.model_json_schema(schema_generator=_Generate))

@@ -1,4 +1,4 @@
-"""What the pages show is valid: every whole experiment and every whole target in them."""
+"""What the pages show is valid: every whole experiment, target and workload in them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from chaos.definitions.existing import load_existing
+from chaos.definitions.loading import load_workload
+from chaos.load.dataset import Dataset
 from chaos.registry import load_experiment
 
 ROOT = Path(__file__).parents[3]
@@ -16,7 +18,7 @@ SHOWN = [
     pytest.param(text, id=f"{page.name}-{number}")
     for page in sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
     for number, text in enumerate(BLOCK.findall(page.read_text()))
-    if "apiVersion:" in text and ("phases:" in text or "kind: existing" in text)
+    if "apiVersion:" in text and ("phases:" in text or "kind: existing" in text or "kind: workload" in text)
 ]
 
 
@@ -28,6 +30,8 @@ def test_it_can_be_used_as_it_stands(text: str, tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(ROOT)
     if "kind: existing" in text:
         assert load_existing(file).written.name == name
+    elif "kind: workload" in text:
+        Dataset(load_workload(file)).refuse_unfit()
     else:
         assert load_experiment(file).phases
 

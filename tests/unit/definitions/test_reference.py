@@ -19,6 +19,7 @@ def test_every_part_of_the_schemas_is_on_the_page() -> None:
     assert set(experiment) - own - faults - {"Flap"} == set(reference.parts(GRAMMAR))
     assert set(schema_of("topology", GRAMMAR)["$defs"]) == set(reference.TOPOLOGY)
     assert set(schema_of("existing", GRAMMAR)["$defs"]) == set(reference.EXISTING)
+    assert set(schema_of("workload", GRAMMAR)["$defs"]) == set(reference.WORKLOAD)
     for name in (*reference.EXPERIMENT, *reference.TOPOLOGY):
         part = (experiment | schema_of("topology", GRAMMAR)["$defs"])[name]
         assert all(f"| `{key}` |" in page for key in part.get("properties", {}))

@@ -287,6 +287,7 @@ def test_an_answer_has_the_fields_that_its_path_asks_for(path: str, fields: set[
         ('{"query":{}}', Searched(10, True, True)),
         ('{"size":3,"sort":["seq"]}', Searched(3, False, True)),
         ('{"size":3,"_source":false}', Searched(3, True, False)),
+        ('{"size":3,"script_fields":{"a":{}}}', Searched(3, True, False)),
         ('{"size":3,"track_total_hits":50}', Searched(3, True, True, 50)),
         ('{"from":10}', Searched()),
         ("no JSON", Searched()),

@@ -51,7 +51,7 @@ def test_requests():
 def test_the_keys_of_compare_and_set_are_there_before_the_load_and_their_content_follows_from_their_value():
     actions = list(WORKLOAD._actions("chaos", 2, 2))
     assert [action["_id"] for action in actions] == ["p-0", "p-1", "c-0", "c-1"]
-    assert actions[2]["_source"] == cas_source("c-0", 0) and actions[2]["_source"]["seq"] == 0
+    assert json.loads(actions[2]["_source"]) == cas_source("c-0", 0) and cas_source("c-0", 0)["seq"] == 0
     assert set(cas_source("c-0", 3)) == set(MAPPING["properties"])
     assert not 0 <= cas_source("c-0", 3)["group"] < GROUPS  # no search of the load finds it
     assert len({check_of(key, value) for key in ("c-0", "c-1") for value in range(5)}) == 10
