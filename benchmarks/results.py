@@ -72,7 +72,7 @@ ENGINE = ("tests/docker/engine.py", "tests/docker/")
 """What finds a Docker engine, and whose tests need one."""
 ANEW = ("each", "full", "sides")
 """Series of many things, each of which is run once."""
-ASKED = ("visible.p99", "read.p99", "documents.acknowledged")
+ASKED = ("visible.p99", "read.p99", "documents.acknowledged", "documents.tries")
 """Metrics of sides that are kept beside those that decide and the costs."""
 SERIES = {
     "demo": "make demo",
@@ -205,6 +205,11 @@ def written(what: str) -> dict[str, Any]:
     """An experiment's file as it is written. With ``vary`` it has sides, so it is no run but a series of them; empty of
     a file that is no YAML."""
     return dict(yaml.safe_load((ROOT / what).read_text())) if what.endswith(".yaml") else {}
+
+
+def is_of(series: str, file: dict[str, Any]) -> bool:
+    """Whether a file of the folder of experiments is one, and of this series."""
+    return file.get("kind", "experiment") == "experiment" and ("vary" in file) is (series == "sides")
 
 
 def compared(folder: Path) -> dict[str, Any]:
@@ -348,9 +353,7 @@ def wanted(series: str, times: int, known: Sequence[dict[str, Any]], state: Call
         done = {line["what"] for line in ended}
         last = {line["what"]: line["ended"] for line in known if "ended" in line}
         files = (path for path in (ROOT / "experiments").rglob("*.yaml") if path.parent.name != CASES)
-        every = [
-            path for path in files if path.stem not in LONG and ("vary" in written(str(path))) is (series == "sides")
-        ]
+        every = [path for path in files if path.stem not in LONG and is_of(series, written(str(path)))]
         if series == "full":
             every = long_tests()
         names = sorted(str(path.relative_to(ROOT)) for path in every)

@@ -8,11 +8,15 @@ from typing import Any
 
 from pydantic import Field
 
+from chaos.base import text
 from chaos.base.errors import InvalidInput
 from chaos.definitions.base import Strict
 from chaos.definitions.experiment import Experiment
 from chaos.definitions.source import Loc, Problem, Source
 from chaos.definitions.vary import KEY
+
+MOST = 200
+"""Characters of a value that are shown where sides differ in it: fields of a workload are many."""
 
 
 class Side(Strict):
@@ -120,4 +124,4 @@ def _differs(where: str, a: Any, b: Any) -> Iterator[str]:
 def _brief(value: Any) -> str:
     if value is None:
         return "not set"
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text.clip(", ".join(map(str, value)) if isinstance(value, list) else str(value), MOST)

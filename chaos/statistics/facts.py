@@ -274,6 +274,9 @@ def _of_tables(tables: dict[str, Any]) -> Iterator[tuple[str, Known | None]]:
     yield "acknowledged.lost", known(writes.get("value"), "count", writes.get("bound"))
     for name, row in (tables.get("costs") or {}).items():
         yield f"costs.{name}", known(row.get("value"), str(row.get("unit") or "number"), row.get("bound"))
+    for phases in (tables.get("documents") or {}).values():
+        for phase, row in phases.items():
+            yield f"documents.tries@{phase}", known(row.get("tries"), "number")
     visible = (tables.get("data") or {}).get("visibility") or {}
     if "quantile" in visible:
         yield f"visible.{visible['quantile']}", known(visible.get("value"), "seconds", visible.get("bound"))

@@ -11,5 +11,7 @@ SIDES = sorted(path for path in (ROOT / "experiments").rglob("*.yaml") if "\nvar
 """Experiments with sides: several plans each."""
 INGESTION = [path for path in SIDES if "ingestion" in path.parts]
 """Those that ask an advice on ingestion (docs/ingestion.md)."""
-EXPERIMENTS = sorted(path for path in (ROOT / "experiments").rglob("*.yaml") if path not in (*CASES, *SIDES))
+WORKLOADS = sorted(path for path in (ROOT / "experiments").rglob("*.yaml") if "\nkind: workload" in path.read_text())
+"""Workloads of experiments that stand beside them."""
+EXPERIMENTS = sorted(set((ROOT / "experiments").rglob("*.yaml")) - {*CASES, *SIDES, *WORKLOADS})
 TOPOLOGIES = sorted((ROOT / "topologies").glob("*.yaml"))

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from shipped import INGESTION, ROOT
 
+from chaos.base.ids import write_id
 from chaos.definitions import varied
 from chaos.definitions.varied import Varied
+from chaos.load.dataset import Dataset
 from chaos.registry import load_experiment
 
 INDEX, WRITE = "topology.settings.index", "load.closed.write"
@@ -64,6 +66,10 @@ DIFFERS: dict[str, tuple[dict[str, list[str]], tuple[str, ...]]] = {
         ("exponential back-off", "a fixed time", "indexing_pressure.memory.limit"),
     ),
     "ids": (IDS, ("leaves ids to OpenSearch (automatic)", "names each document (explicit)")),
+    "flat-object": (
+        {"flat": ["load.workload: attributes-dynamic → attributes-flat"]},
+        ("flat_object", "dynamic mapping", "40 attributes"),
+    ),
     "heap": ({"middle": heaps(384), "large": heaps(768)}, ("256, 384 and 768 MiB",)),
     "shards": (
         {"three": [f"{INDEX}.number_of_shards: 1 → 3"], "twelve": [f"{INDEX}.number_of_shards: 1 → 12"]},
@@ -93,7 +99,12 @@ def test_a_side_differs_in_what_its_description_names_and_in_nothing_else(path: 
     experiment = load(path)
     differs, words = DIFFERS[path.stem]
     first = experiment.sides[0]
-    assert {side.name: varied.difference(first, side) for side in experiment.rivals} == differs
+    found = {side.name: varied.difference(first, side) for side in experiment.rivals}
+    assert {
+        name: [line for line in lines if not line.startswith("load.dataset.")] for name, lines in found.items()
+    } == differs
+    datasets = [line for lines in found.values() for line in lines if line.startswith("load.dataset.")]
+    assert bool(datasets) is (path.stem == "flat-object")
     assert [word for word in words if word not in experiment.description] == []
     assert "Expected: " in experiment.description and "Decided by " in experiment.description
 
@@ -147,3 +158,14 @@ def test_a_fault_that_a_setting_meets_is_injected_on_every_side() -> None:
         "flush-threshold-node-kill": ["node.kill"],
         "refresh-node-kill": ["node.kill"],
     }
+
+
+def test_the_flat_side_has_the_same_documents_in_one_field() -> None:
+    """So the mapping is what is compared, and no other content."""
+    (path,) = [path for path in INGESTION if path.stem == "flat-object"]
+    definitions = [side.experiment.load.dataset for side in load(path).sides]
+    dynamic, flat = (Dataset(definition) for definition in definitions if definition is not None)
+    for n in (0, 7, 4711):
+        assert dynamic.content(write_id(n)) == flat.content(write_id(n))
+    assert flat.mapping["properties"]["attributes"] == {"type": "flat_object"}
+    assert dynamic.mapping["dynamic"] is True and "attributes" not in dynamic.mapping["properties"]

@@ -280,3 +280,12 @@ def test_nothing_passes_over_a_run_of_b_that_hides_something() -> None:
     assert any("B9 gives no numbers" in line for line in found.differences)
     assert compare(a, group(good, "B", planned=9)).outcome is Verdict.INCONCLUSIVE
     assert compare(group(good, runs=(*a.runs, hidden)), b).outcome is Verdict.PASS  # A without it is only stricter
+
+
+def test_tries_for_an_acknowledged_request_are_a_metric_of_which_less_is_better() -> None:
+    from chaos.statistics.facts import higher_is_better, metrics
+
+    rows = {"steady": {"tries": 1.25}, "dark": {"tries": None}}  # nothing was acknowledged in dark
+    found = metrics({"tables": {"documents": {"write": rows}}})
+    assert {name: value.low for name, value in found.items()} == {"documents.tries@steady": 1.25}
+    assert not higher_is_better(found["documents.tries@steady"].unit, "documents.tries@steady")
