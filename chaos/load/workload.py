@@ -200,6 +200,13 @@ class Workload(ABC):
             text = str(found[self.text]).split()
             if len(text) > MOST_IN_TEXT or set(text) - set(words):
                 yield f"the text of {doc_id} has other words than its words, or more than {MOST_IN_TEXT}"
+        for kind in ("p", "w", "v"):
+            said = self.columns(kind, np.arange(TRIED), self.fields)
+            right = Workload.columns(self, kind, np.arange(TRIED), self.fields)
+            for name in self.fields:
+                if said[name].dtype != right[name].dtype or said[name].tolist() != right[name].tolist():
+                    some = f"the documents {kind}-0 to {kind}-{TRIED - 1}"
+                    yield f"its columns say another {name} of {some} than its numbers"
 
     def _actions(self, index: str, documents: int, keys: int) -> Iterable[dict[str, Any]]:
         for doc_id in (*map(preload_id, range(documents)), *map(cas_id, range(keys))):
