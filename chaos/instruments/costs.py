@@ -7,8 +7,9 @@ are ratios, so that runs of other lengths and loads can be compared (:mod:`chaos
 
 Lines of ``history/costs.jsonl``, ``t`` in CLOCK_MONOTONIC ns when the answer was there. Kind ``used``: ``node``,
 ``cpu`` (ms of its process) and ``sent`` (bytes to other nodes, as its transport counts them) since that process began,
-``up`` (ms since then). Kind ``stored``: ``bytes`` (files of all copies of all shards) and ``documents`` (of the
-primaries). On a cluster that is not ours nothing is asked: its owners have allowed no such questions.
+``up`` (ms since then), ``old`` (ms: how old ``cpu`` was, for a node asks its process once a second). Kind ``stored``:
+``bytes`` (files of all copies of all shards) and ``documents`` (of the primaries). On a cluster that is not ours
+nothing is asked: its owners have allowed no such questions.
 """
 
 from __future__ import annotations
@@ -43,15 +44,18 @@ from chaos.opensearch.views import administer
 FILE = "costs.jsonl"
 USED, STORED = "used", "stored"
 PATH = (
-    "/_nodes/_local/stats/process,jvm,transport?filter_path=nodes.*.process.cpu.total_in_millis,"
-    "nodes.*.jvm.uptime_in_millis,nodes.*.transport.tx_size_in_bytes"
+    "/_nodes/_local/stats/process,jvm,transport?filter_path=nodes.*.process.timestamp,"
+    "nodes.*.process.cpu.total_in_millis,nodes.*.jvm.uptime_in_millis,nodes.*.transport.tx_size_in_bytes"
 )
 OF_INDEX = (
     "/{}/_stats/store,docs?filter_path=_shards,_all.total.store.size_in_bytes,_all.primaries.docs.count&"
     "expand_wildcards=all"
 )
 PERIOD_SECONDS, TIMEOUT_SECONDS, LAST_SECONDS = 5.0, 1.5, 5.0
-BYTES = 130
+OLDEST_MS = 3000
+SAME_SECONDS = 5
+"""Uptimes are up to a second old too, and answers late; a process that begins anew is younger by more than this."""
+BYTES = 140
 """A node's line."""
 COVERED = 0.95
 """The share of the phases that must be known of a node; below it, it may have used more."""
@@ -64,13 +68,18 @@ ACKNOWLEDGED = (int(Outcome.OK), int(Outcome.PARTIAL))
 # -- observing ---------------------------------------------------------------------------------------
 
 
-def counted(body: Any) -> dict[str, int]:
-    """What a node answered. Raises one of UNREADABLE."""
+def counted(body: Any, now: float) -> dict[str, int]:
+    """What a node answered. ``now``: seconds since 1970, by the clock of this machine, which is the node's.
+
+    Raises one of UNREADABLE.
+    """
     (own,) = body["nodes"].values()
+    old = round(now * 1000) - int(own["process"]["timestamp"])
     found = {
         "cpu": int(own["process"]["cpu"]["total_in_millis"]),
         "sent": int(own["transport"]["tx_size_in_bytes"]),
         "up": int(own["jvm"]["uptime_in_millis"]),
+        "old": max(0, min(old, OLDEST_MS)),
     }
     if min(found.values()) < 0:  # -1: its system does not tell
         raise ValueError(f"no counters: {found}")
@@ -109,6 +118,8 @@ class Costs(Observer):
             return
         self._over.set()
         self._thread.join()
+        with ThreadPoolExecutor(len(self._nodes), "costs") as pool:
+            list(pool.map(self._once, self._nodes))  # what came after the last look
         self._lab.end()
         if patient:
             self._size()
@@ -127,7 +138,7 @@ class Costs(Observer):
         client = self._lab.client(node, timeout=TIMEOUT_SECONDS)
         try:
             status, body = client.request("GET", PATH)
-            found = counted(body) if status == 200 else None
+            found = counted(body, time.time()) if status == 200 else None
         except (urllib3.exceptions.HTTPError, *UNREADABLE):
             return
         finally:
@@ -173,11 +184,12 @@ def stretches(record: Record, counter: str) -> dict[str, list[Stretch]]:
         node = str(line.get("node"))
         if line.get("kind") != USED or node not in record.zone_of or not isinstance(line.get(counter), int):
             continue
-        t, value = int(line["t"]), int(line[counter])
+        age = int(line.get("old") or 0) * 1_000_000 if counter == "cpu" else 0
+        t, value = int(line["t"]) - age, int(line[counter])
         began = t - int(line["up"]) * 1_000_000
         if node in before:
             last, was, first = before[node]
-            same = began - first < SECOND and value >= was
+            same = began - first < SAME_SECONDS * SECOND and value >= was
             since, grown = (last, value - was) if same else (max(last, began), value)
             if t > since:
                 found.setdefault(node, []).append(Stretch(since, t, grown))
