@@ -225,29 +225,29 @@ def written(record: Record) -> tuple[int, int, float]:
     return acknowledged, good, sum(span.seconds for span in record.spans)
 
 
-def _ratio(record: Record, counter: str, unit: str, per: float, what: str) -> Measure:
-    """A counter of all nodes for each document, times ``per``."""
+def _ratio(record: Record, counter: str, what: str) -> Measure:
+    """A counter of all nodes for each acknowledged document."""
     if not record.spans or record.spans[-1].end <= record.spans[0].start:
-        return Measure.missing(unit, "there were no phases")
+        return Measure.missing("number", "there were no phases")
     found, (acknowledged, _, _) = used(record, counter), written(record)
     if found is None or found[2] < LEAST:
-        return Measure.missing(unit, "too little is known of what the nodes used")
+        return Measure.missing("number", "too little is known of what the nodes used")
     if not acknowledged:
-        return Measure.missing(unit, "no document was acknowledged")
+        return Measure.missing("number", "no document was acknowledged")
     total, unknown, _ = found
     says = f"{what} of {text.plural(len(record.zone_of), 'node')}, {text.plural(acknowledged, 'document')} acknowledged"
     says += f"; of {text.listed(unknown[:3])} too little is known" if unknown else ""
-    return Measure(per * total / acknowledged, unit, says, Bound.AT_LEAST if unknown else Bound.EXACT)
+    return Measure(total / acknowledged, "number", says, Bound.AT_LEAST if unknown else Bound.EXACT)
 
 
 def processor(record: Record) -> Measure:
     """Seconds of processors for 1,000 acknowledged documents."""
-    return _ratio(record, "cpu", "seconds", 1.0, "processor time")  # ms for one are seconds for 1,000
+    return _ratio(record, "cpu", "processor time")  # ms for one are seconds for 1,000
 
 
 def network(record: Record) -> Measure:
     """Bytes that nodes sent each other for an acknowledged document."""
-    return _ratio(record, "sent", "number", 1.0, "bytes sent to other nodes")
+    return _ratio(record, "sent", "bytes sent to other nodes")
 
 
 def disk(record: Record) -> Measure:
@@ -304,11 +304,11 @@ def section(record: Record, tables: Mapping[str, Any]) -> Section | None:
     )
 
 
-def _check(name: str, unit: str, short: str, meaning: str, order: int) -> Check:
+def _check(name: str, short: str, meaning: str, order: int) -> Check:
     measure, words = MEASURES[name]
     return Check(
         f"costs.{name}",
-        unit,
+        "number",
         lambda record, _, span: measure(record),
         Words.of(
             missed=f"{words}: {{measured}}; wanted was {{want}}",
@@ -327,7 +327,6 @@ def _check(name: str, unit: str, short: str, meaning: str, order: int) -> Check:
 CHECKS = (
     _check(
         "processor",
-        "duration",
         "processor time for 1,000 documents",
         "Processor seconds that all nodes used together for 1,000 acknowledged documents, reads and all else included. "
         "It says what a setting costs, where runs of one load on one machine are compared.",
@@ -335,14 +334,12 @@ CHECKS = (
     ),
     _check(
         "network",
-        "number",
         "bytes between nodes for a document",
         "Bytes that nodes sent each other for an acknowledged document, all traffic of the cluster included.",
         821,
     ),
     _check(
         "disk",
-        "number",
         "bytes on disk for a document",
         "Bytes of the files of all copies of the load's index for each of its documents, after the read-back. Merges "
         "that were still to come would make it smaller.",
@@ -398,7 +395,7 @@ INSTRUMENT = Instrument(
     file=FILE,
     checks=CHECKS,
     trials=(
-        Trial("costs.processor", "<= 60s", SOUND, _lines(5_000, 20_000, 6_000_000)),
+        Trial("costs.processor", "<= 60", SOUND, _lines(5_000, 20_000, 6_000_000)),
         Trial("costs.network", "<= 50000", SOUND, _lines(50, 2_000_000, 6_000_000)),
         Trial("costs.disk", "<= 1000", SOUND, _lines(50, 20_000, 60_000_000)),
     ),

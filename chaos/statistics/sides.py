@@ -30,6 +30,8 @@ from chaos.statistics.store import Group
 FILE = "sides.json"
 VERSION = 1
 CUT_OFF = "_cut-off"
+SHOWN = 4
+"""Metrics that a sentence names at most."""
 
 
 # -- on disk -------------------------------------------------------------------------------------------------
@@ -233,9 +235,8 @@ def moved(row: Row | None) -> str:
 
 
 def _listed(metrics: Sequence[str]) -> str:
-    return text.listed([text.clip(each, 80) for each in metrics[:4]]) + (
-        f" and {len(metrics) - 4} more" if len(metrics) > 4 else ""
-    )
+    few, more = [text.clip(each, 80) for each in metrics[:SHOWN]], len(metrics) - SHOWN
+    return text.listed([*few, f"{more} more"] if more > 0 else few)
 
 
 def _markdown(found: Sides) -> Iterator[str]:
