@@ -19,7 +19,6 @@ from chaos.base.paths import locked
 from chaos.campaign import repeat as making
 from chaos.campaign import sides
 from chaos.checks.models import FindingsFile
-from chaos.commands.sides import one_lab
 from chaos.definitions.varied import Varied
 from chaos.registry import load_experiment
 from chaos.report import render
@@ -115,29 +114,43 @@ def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     return call
 
 
-Ran = list[tuple[str, int | None, str]]
+class Ran(list[tuple[str, int | None, str]]):
+    """(side, seed, lab) of each run. ``warmed``: the labs of runs that only warm one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.warmed: list[str] = []
+        self.dirty = False
+        """Whether such a run leaves something behind."""
 
 
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch) -> Ran:
-    """Runs that are written instead of made: (side, seed, lab) of each. Those of the side ``late`` are worse."""
-    seen: Ran = []
+    """Runs that are written instead of made. Those of the side ``late`` are worse."""
+    seen = Ran()
 
     def one(experiment: Any, options: Any, reporter: Any) -> RunResult:
         assert options.side is not None and not isinstance(experiment, Varied)
-        name = str(options.side["name"])
-        seen.append((name, options.seed, options.lab.id))
+        name, number = str(options.side["name"]), len(seen) + 1
+        if options.out.name == "_burn-in":
+            seen.warmed.append(options.lab.id)
+            number = 100 * len(seen.warmed)
+        else:
+            seen.append((name, options.seed, options.lab.id))
         made = synthetic.STORIES["slow_zone"]()
         made.seed = options.seed
         if name == "late":
             made.chapters[1].read = synthetic.healthy(late=0.05)
-        folder = made.write(options.out / f"run-{len(seen)}")
+        folder = made.write(options.out / f"run-{number}")
         data = json.loads((folder / "plan.json").read_text())
         data |= {"hash": plan.digest(experiment), "side": options.side, "command": options.command}
         (folder / "plan.json").write_text(json.dumps(data))
         render(folder)
         findings: FindingsFile = json.loads((folder / "findings.json").read_text())
-        return RunResult(folder, findings, True, stopped=findings["outcome"] == "aborted")
+        dirty = seen.dirty and options.out.name == "_burn-in"
+        if dirty:
+            findings |= {"clean": False, "exit_code": int(Exit.DIRTY)}
+        return RunResult(folder, findings, not dirty, stopped=findings["outcome"] == "aborted")
 
     monkeypatch.setattr("chaos.run.execution.run", one)
     return seen
@@ -157,10 +170,11 @@ def test_sides_alternate_in_one_lab_with_the_same_seeds_and_one_page_comes_out(
     assert [(name, seed) for name, seed, _ in ran] == [
         (name, 10 + number) for number, name in sides.order(experiment.names, 5, 10)
     ]
-    assert {lab for _, _, lab in ran} == {"lab 1"} and labs.closed == 1
+    assert {lab for _, _, lab in ran} == {"lab 1"} == set(ran.warmed) and labs.closed == 1
     (folder,) = Path("r").iterdir()
     assert folder.name.endswith(tuple("0123456789abcdef")) and "-ab-sides-" in folder.name
     assert sorted(each.name for each in folder.iterdir()) == [
+        "_burn-in",
         "compare.html",
         "compare.json",
         "compare.md",
@@ -179,12 +193,24 @@ def test_sides_alternate_in_one_lab_with_the_same_seeds_and_one_page_comes_out(
         "changes": {"topology": {"settings": {"index": {"refresh_interval": "30s"}}}},
     }
     assert run["command"] == f"opensearch-chaos run ab.yaml --seed {run['seed']} --side slow"
+    assert found["burn_in"] == ["run-100"] and len(ran.warmed) == 1
+    assert all(len(found["comparisons"]["slow"]["sides"][side]["runs"]) == 5 for side in "ab")
     page = Page((folder / "compare.html").read_text())
+    assert "Only warmed a new lab" in page.words
     assert page.open == [] and "Each side against default" in page.words and "no worse" in page.words
     # each side is a series like any other
     assert cli("report", folder / "slow")[0] == 0
     assert cli("report", folder)[0] == 0
     assert cli("compare", folder / "default", folder / "slow")[0] == 0
+
+
+def test_what_a_run_that_warms_the_lab_leaves_behind_ends_it(
+    cli: Cli, ran: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded()
+    labs, ran.dirty = given(monkeypatch, Labs()), True
+    code, out, _ = cli("run", "ab.yaml", "--out", "r", "-q")
+    assert code == Exit.DIRTY and list(ran) == [] and labs.closed == 1 and "go on with" in out
 
 
 def test_a_side_that_is_worse_fails(cli: Cli, ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,15 +233,16 @@ def test_few_runs_decide_nothing_and_three_sides_need_more(cli: Cli, ran: Ran, m
 def test_sides_of_other_labs_have_each_run_in_a_lab_of_its_own(
     cli: Cli, ran: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert one_lab(loaded())
+    assert sides.one_lab(loaded())
     experiment = loaded(
         FILE.replace("{index: {refresh_interval: 30s}}", "{cluster: {indices.recovery.max_bytes_per_sec: 9mb}}")
     )
-    assert not one_lab(experiment)
+    assert not sides.one_lab(experiment)
     labs = given(monkeypatch, Labs())
     cli("run", "ab.yaml", "--out", "r", "-q")
     names = [name for name, _, _ in ran]
     assert names[1] == names[2] and labs.made == 3, "A B, B A: of the two in the middle the lab is the same"
+    assert ran.warmed == [], "each is as cold as the others"
 
 
 def stops(monkeypatch: pytest.MonkeyPatch) -> list[Stop]:
@@ -234,7 +261,7 @@ def test_it_goes_on_where_it_was_cut_off(cli: Cli, ran: Ran, monkeypatch: pytest
     experiment, asked = loaded(), stops(monkeypatch)
 
     def interrupt(number: int) -> None:
-        if number == 2:
+        if number == 3:
             asked[-1].ask("stopped by SIGINT")
 
     labs = given(monkeypatch, Labs(interrupt))
@@ -248,6 +275,7 @@ def test_it_goes_on_where_it_was_cut_off(cli: Cli, ran: Ran, monkeypatch: pytest
     given(monkeypatch, Labs())
     code, out, err = cli("run", "ab.yaml", "--resume", folder, "-q")
     assert code == Exit.INCONCLUSIVE and err == "" and "set aside: run-dead: its runner had died" in out
+    assert len(ran.warmed) == 2, "another lab, which is cold again"
     assert [(seed - 1, name) for name, seed, _ in ran if seed is not None] == order
     assert (folder / "_cut-off" / "run-dead" / "plan.json").is_file()
     data = json.loads((folder / "sides.json").read_text())
