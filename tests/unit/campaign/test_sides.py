@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from chaos.base.paths import locked
 from chaos.campaign import repeat as making
 from chaos.campaign import sides
 from chaos.checks.models import FindingsFile
+from chaos.commands.running import _serves
 from chaos.definitions.varied import Varied
 from chaos.registry import load_experiment
 from chaos.report import render
@@ -195,6 +197,8 @@ def test_sides_alternate_in_one_lab_with_the_same_seeds_and_one_page_comes_out(
     assert run["command"] == f"opensearch-chaos run ab.yaml --seed {run['seed']} --side slow"
     assert found["burn_in"] == ["run-100"] and len(ran.warmed) == 1
     assert all(len(found["comparisons"]["slow"]["sides"][side]["runs"]) == 5 for side in "ab")
+    report = next((folder / "slow").glob("run-*/report.html"))
+    assert "slow, of default and slow" in Page(report.read_text()).words
     page = Page((folder / "compare.html").read_text())
     assert "Only warmed a new lab" in page.words
     assert page.open == [] and "Each side against default" in page.words and "no worse" in page.words
@@ -243,6 +247,14 @@ def test_sides_of_other_labs_have_each_run_in_a_lab_of_its_own(
     names = [name for name, _, _ in ran]
     assert names[1] == names[2] and labs.made == 3, "A B, B A: of the two in the middle the lab is the same"
     assert ran.warmed == [], "each is as cold as the others"
+
+
+def test_a_lab_that_is_up_serves_sides_that_differ_in_settings_of_the_index_alone(cli: Cli) -> None:
+    default, slow = (side.experiment for side in loaded().sides)
+    lab = SimpleNamespace(topology=default.topology)
+    assert _serves(lab, slow, alone=False) and not _serves(lab, slow, alone=True)
+    other = loaded(FILE.replace("{index: {refresh_interval: 30s}}", "{node: {search.max_buckets: 100}}")).sides[1]
+    assert not _serves(lab, other.experiment, alone=False)
 
 
 def stops(monkeypatch: pytest.MonkeyPatch) -> list[Stop]:
