@@ -31,8 +31,7 @@ from chaos.run import plan
 from chaos.run.options import RunResult
 from chaos.run.pool import made_of
 from chaos.run.spec import OfSide
-from chaos.statistics import sides as on_disk
-from chaos.statistics.sides import BURN_IN, CUT_OFF, SidesFile
+from chaos.statistics.sides import BURN_IN, CUT_OFF, SideRun, SidesFile
 
 
 def order(names: Sequence[str], times: int, seed: int) -> list[tuple[int, str]]:
@@ -94,13 +93,17 @@ def resume(experiment: Varied, folder: Path, seed: int | None) -> SidesFile:
     """
     file = SidesFile.read(folder)
     wanted = planned(experiment, file.first_seed if seed is None else seed)
-    for name in ("experiment", "times", "first_seed", "hashes"):
+    for name in ("experiment", "times", "first_seed", "hashes", "sides"):
         ours, theirs = getattr(wanted, name), getattr(file, name)
         if ours != theirs:
             differs = (
                 [each for each in {**ours, **theirs} if ours.get(each) != theirs.get(each)] if name == "hashes" else []
             )
-            says = f"side {differs[0]}" if differs else f"{name.replace('_', ' ')} {theirs}, and {ours} is asked for"
+            says = (
+                f"side {differs[0]}"
+                if differs
+                else f"{name.replace('_', ' ')} {_said(theirs)}, and {_said(ours)} is asked for"
+            )
             raise InvalidInput(
                 f"{folder} is of another plan: {says}",
                 remedy="run the experiment as it was, or begin anew without --resume",
@@ -113,6 +116,10 @@ def resume(experiment: Varied, folder: Path, seed: int | None) -> SidesFile:
     return file
 
 
+def _said(value: object) -> str:
+    return ", ".join(value) if isinstance(value, tuple) else str(value)
+
+
 def _set_aside(folder: Path, file: SidesFile) -> None:
     """Runs that say nothing because they were cut off leave their series, and are named."""
     why = {each.run: "a signal had ended it" for each in file.runs if each.stopped}
@@ -122,7 +129,8 @@ def _set_aside(folder: Path, file: SidesFile) -> None:
             if run.name not in known:
                 why[run.name] = "its runner had died"
             if run.name in why:
-                make_folder(folder / CUT_OFF)
+                if not (folder / CUT_OFF).is_dir():
+                    make_folder(folder / CUT_OFF)
                 run.rename(folder / CUT_OFF / run.name)
     file.cut_off += [{"run": run, "why": says} for run, says in why.items()]
     file.runs = [each for each in file.runs if each.run not in why]
@@ -168,7 +176,7 @@ def make(
     def made(turn: Turn, result: RunResult) -> None:
         assert turn.arm.side is not None
         name = turn.arm.side.name
-        file.runs.append(on_disk.Made(name, turn.number, result.folder.name, result.stopped))
+        file.runs.append(SideRun(name, turn.number, result.folder.name, result.stopped))
         file.write(folder)
         done(name, result, len(file.runs))
 

@@ -39,7 +39,7 @@ SHOWN = 4
 
 
 @dataclass
-class Made:
+class SideRun:
     """One run that was made: a side's in round ``number``. ``stopped``: a signal ended it, so it says nothing."""
 
     side: str
@@ -61,7 +61,7 @@ class SidesFile:
     differences: dict[str, list[str]]
     decide: tuple[str, ...] = ()
     tolerance: dict[str, str] = field(default_factory=dict)
-    runs: list[Made] = field(default_factory=list)
+    runs: list[SideRun] = field(default_factory=list)
     cut_off: list[dict[str, str]] = field(default_factory=list)
     burn_in: list[str] = field(default_factory=list)
 
@@ -82,7 +82,7 @@ class SidesFile:
             if data["kind"] != "sides" or data["format"] != VERSION:
                 raise ValueError("another kind or format")
             rest = {key: value for key, value in data.items() if key not in ("kind", "format")}
-            runs = [Made(**each) for each in rest.pop("runs")]
+            runs = [SideRun(**each) for each in rest.pop("runs")]
             found = cls(**{**rest, "decide": tuple(rest["decide"])}, runs=runs)
             _refuse_paths(found)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -274,25 +274,15 @@ def _markdown(found: Sides) -> Iterator[str]:
         yield cell(f"Only warmed a new lab, and count for nothing: {', '.join(found.burn_in)}.")
 
 
-def compare_sides(
-    groups: Sequence[Group],
-    file: SidesFile,
-    tolerances: Mapping[str, Tolerance] | None = None,
-) -> Sides:
+def compare_sides(groups: Sequence[Group], file: SidesFile) -> Sides:
     """Compare every group with the first. Raises InvalidInput for a tolerance that cannot be read."""
-    level = level_of(len(groups))
-    given = tolerances if tolerances is not None else tolerances_of(file.tolerance)
+    level, given = level_of(len(groups)), tolerances_of(file.tolerance)
+    first, *others = groups
     found = tuple(
         comparing.compare(
-            groups[0],
-            group,
-            given,
-            file.decide,
-            level=level,
-            of_one_file=True,
-            names=(groups[0].label, group.label),
+            first, each, given, file.decide, level=level, of_one_file=True, names=(first.label, each.label)
         )
-        for group in groups[1:]
+        for each in others
     )
     return Sides(file.experiment, found, file.changes, file.differences, tuple(file.cut_off), tuple(file.burn_in))
 

@@ -309,6 +309,11 @@ def test_a_run_that_a_signal_ended_is_made_again(cli: Cli, ran: Ran, monkeypatch
     _, out, _ = cli("run", "ab.yaml", "--resume", folder, "-q")
     assert len(ran) == 5 and ran[4][:2] == ran[1][:2] and "set aside: run-2: a signal had ended it" in out
     assert json.loads((folder / ran[1][0] / "series.json").read_text())["runs"][-1] == "run-5"
+    data = json.loads((folder / "sides.json").read_text())
+    data["runs"][-1]["stopped"] = True  # and once more
+    (folder / "sides.json").write_text(json.dumps(data))
+    assert cli("run", "ab.yaml", "--resume", folder, "-q")[0] == Exit.INCONCLUSIVE
+    assert len(ran) == 6 and len(list((folder / "_cut-off").iterdir())) == 2
 
 
 @pytest.mark.parametrize(
@@ -316,6 +321,10 @@ def test_a_run_that_a_signal_ended_is_made_again(cli: Cli, ran: Ran, monkeypatch
     [
         (("times: 2", "times: 3"), "is of another plan: times 2, and 3 is asked for"),
         (("30s", "20s"), "is of another plan: side slow"),
+        (
+            ("    default: {}\n", ""),
+            "is of another plan: sides default, slow, and slow, default is asked for",
+        ),
         (("name: ab", "name: other"), "is of another plan: experiment ab, and other is asked for"),
     ],
 )
@@ -326,7 +335,8 @@ def test_another_plan_is_no_continuation(
     given(monkeypatch, Labs())
     cli("run", "ab.yaml", "--out", "r", "-q")
     (folder,) = Path("r").iterdir()
-    loaded(FILE.replace(*change))
+    text = FILE.replace(*change)
+    loaded(text if "default" in text else text.replace("  times: 2", "    default: {}\n  times: 2"))
     code, _, err = cli("run", "ab.yaml", "--resume", folder, "-q")
     assert code == Exit.USAGE and says in err and len(ran) == 4
     loaded()
