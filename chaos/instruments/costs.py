@@ -235,19 +235,19 @@ def _ratio(record: Record, counter: str, what: str) -> Measure:
     if not acknowledged:
         return Measure.missing("number", "no document was acknowledged")
     total, unknown, _ = found
-    says = f"{what} of {text.plural(len(record.zone_of), 'node')}, {text.plural(acknowledged, 'document')} acknowledged"
+    says = f"{what} by {text.plural(len(record.zone_of), 'node')}, {text.count(acknowledged)} acknowledged"
     says += f"; of {text.listed(unknown[:3])} too little is known" if unknown else ""
     return Measure(total / acknowledged, "number", says, Bound.AT_LEAST if unknown else Bound.EXACT)
 
 
 def processor(record: Record) -> Measure:
     """Seconds of processors for 1,000 acknowledged documents."""
-    return _ratio(record, "cpu", "processor time")  # ms for one are seconds for 1,000
+    return _ratio(record, "cpu", "time used")  # ms for one are seconds for 1,000
 
 
 def network(record: Record) -> Measure:
     """Bytes that nodes sent each other for an acknowledged document."""
-    return _ratio(record, "sent", "bytes sent to other nodes")
+    return _ratio(record, "sent", "bytes sent")
 
 
 def disk(record: Record) -> Measure:
@@ -270,7 +270,7 @@ def goodput(record: Record) -> Measure:
 
 
 MEASURES: Mapping[str, tuple[Callable[[Record], Measure], str]] = {
-    "processor": (processor, "Processor seconds of all nodes for 1,000 acknowledged documents"),
+    "processor": (processor, "Processor seconds for 1,000 acknowledged documents"),
     "network": (network, "Bytes between nodes for an acknowledged document"),
     "disk": (disk, "Bytes on disk, all copies, for a document of the index"),
     "goodput": (goodput, "Good acknowledged writes in a second"),
