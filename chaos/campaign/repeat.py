@@ -114,6 +114,14 @@ class Turn:
     says: str
 
 
+@dataclass(frozen=True)
+class BurnIn:
+    """Where runs go that only warm a new lab, and who is told of them."""
+
+    folder: Path
+    done: Callable[[RunResult], None]
+
+
 def make_turns(
     turns: Sequence[Turn],
     repeat: int,
@@ -122,9 +130,11 @@ def make_turns(
     reporter: Callable[[], Reporter],
     done: Callable[[Turn, RunResult], None],
     note: str | None = None,
+    burn_in: BurnIn | None = None,
 ) -> Made:
-    """Make these runs in their order, as :func:`make`. ``repeat``: how many runs an arm has in all."""
-    made = Made()
+    """Make these runs in their order, as :func:`make`. ``repeat``: how many runs an arm has in all. ``burn_in``: a run
+    more in each new lab, before any that counts."""
+    made, warm = Made(), set[str]()
     # before the signals are ours: a Ctrl-C may end a long download at once
     arms = {id(turn.arm): turn.arm for turn in turns}
     parts = {which: labs.parts(arm.experiment.topology) for which, arm in arms.items()}
@@ -137,7 +147,18 @@ def make_turns(
                 each = turn.arm
                 outer.line(f"run {turn.number + 1} of {repeat}: {turn.says}")
                 stop.check()
-                lab = labs.get(plan.lab_topology(each.experiment), parts=parts[id(each)], check=stop.check)
+                topology = plan.lab_topology(each.experiment)
+                lab = labs.get(topology, parts=parts[id(each)], check=stop.check)
+                if burn_in is not None and lab.id not in warm:
+                    outer.line("first a run that warms the new lab, and counts for nothing")
+                    result = _carried(each, turn.number, burn_in.folder, lab, providers, reporter())
+                    burn_in.done(result)
+                    if result.stopped or not result.clean:
+                        made.stopped = result.stopped
+                        return made
+                    warm.add(lab.id)
+                    lab = labs.get(topology, parts=parts[id(each)], check=stop.check)
+                    warm.add(lab.id)
                 result = _one(each, turn.number, lab, providers, reporter())
                 done(turn, result)
                 if result.stopped or not result.clean:
@@ -155,6 +176,13 @@ def make_turns(
 
 
 def _one(each: Arm, number: int, lab: BaseLab, providers: Providers, reporter: Reporter) -> RunResult:
+    result = _carried(each, number, each.folder, lab, providers, reporter)
+    each.runs.append(result.folder.name)
+    each.write()  # after every run: a killed series is one of fewer runs than planned
+    return result
+
+
+def _carried(each: Arm, number: int, out: Path, lab: BaseLab, providers: Providers, reporter: Reporter) -> RunResult:
     on = On(lab.kind)
     spec = RunSpec(
         each.experiment,
@@ -164,7 +192,4 @@ def _one(each: Arm, number: int, lab: BaseLab, providers: Providers, reporter: R
         controlled=each.controlled,
         side=each.side,
     )
-    result = carry_out(spec, out=each.folder, providers=providers, reporter=reporter, lab=lab)
-    each.runs.append(result.folder.name)
-    each.write()  # after every run: a killed series is one of fewer runs than planned
-    return result
+    return carry_out(spec, out=out, providers=providers, reporter=reporter, lab=lab)

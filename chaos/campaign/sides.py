@@ -4,6 +4,9 @@ The order within a round is drawn from the seed, and every second round is the r
 so what drifts steadily with time favours no side. All sides of round i have the seed s + i. The lab is used again as
 long as the next side's is made of the same (:func:`chaos.run.pool.made_of`), else it is made anew for each run.
 
+The first run in a new lab finds cold code, and costs half as much again (docs/ab.md). Where one lab serves all sides, a
+run more is made in each new lab, before any that counts. Where each run has a lab of its own all are as cold.
+
 What is to be made stands on disk before the first run (``sides.json``), and what was made after each. So a making that
 was cut off goes on: runs that a signal ended, or that died with their runner, are set aside and made again.
 """
@@ -20,15 +23,15 @@ from chaos.base.console import Reporter
 from chaos.base.errors import InvalidInput
 from chaos.base.paths import make_folder
 from chaos.campaign import repeat as making
-from chaos.campaign.repeat import Arm, Labs, Made, Turn
+from chaos.campaign.repeat import Arm, BurnIn, Labs, Made, Turn
 from chaos.definitions import varied
 from chaos.definitions.varied import Side, Varied
 from chaos.faults.offers import Providers
 from chaos.run import plan
 from chaos.run.options import RunResult
+from chaos.run.pool import made_of
 from chaos.run.spec import OfSide
-from chaos.statistics import sides as on_disk
-from chaos.statistics.sides import CUT_OFF, SidesFile
+from chaos.statistics.sides import BURN_IN, CUT_OFF, SideRun, SidesFile
 
 
 def order(names: Sequence[str], times: int, seed: int) -> list[tuple[int, str]]:
@@ -40,6 +43,12 @@ def order(names: Sequence[str], times: int, seed: int) -> list[tuple[int, str]]:
         first = first[::-1] if number % 2 else drawn.sample(list(names), len(names))
         turns += [(number, name) for name in first]
     return turns
+
+
+def one_lab(experiment: Varied) -> bool:
+    """Whether a lab serves all sides: they differ in nothing that a lab is made of."""
+    first, *others = (made_of(plan.lab_topology(side.experiment)) for side in experiment.sides)
+    return all(each == first for each in others)
 
 
 def of_side(experiment: Varied, side: Side) -> OfSide:
@@ -84,13 +93,17 @@ def resume(experiment: Varied, folder: Path, seed: int | None) -> SidesFile:
     """
     file = SidesFile.read(folder)
     wanted = planned(experiment, file.first_seed if seed is None else seed)
-    for name in ("experiment", "times", "first_seed", "hashes"):
+    for name in ("experiment", "times", "first_seed", "hashes", "sides"):
         ours, theirs = getattr(wanted, name), getattr(file, name)
         if ours != theirs:
             differs = (
                 [each for each in {**ours, **theirs} if ours.get(each) != theirs.get(each)] if name == "hashes" else []
             )
-            says = f"side {differs[0]}" if differs else f"{name.replace('_', ' ')} {theirs}, and {ours} is asked for"
+            says = (
+                f"side {differs[0]}"
+                if differs
+                else f"{name.replace('_', ' ')} {_said(theirs)}, and {_said(ours)} is asked for"
+            )
             raise InvalidInput(
                 f"{folder} is of another plan: {says}",
                 remedy="run the experiment as it was, or begin anew without --resume",
@@ -103,6 +116,10 @@ def resume(experiment: Varied, folder: Path, seed: int | None) -> SidesFile:
     return file
 
 
+def _said(value: object) -> str:
+    return ", ".join(value) if isinstance(value, tuple) else str(value)
+
+
 def _set_aside(folder: Path, file: SidesFile) -> None:
     """Runs that say nothing because they were cut off leave their series, and are named."""
     why = {each.run: "a signal had ended it" for each in file.runs if each.stopped}
@@ -112,7 +129,8 @@ def _set_aside(folder: Path, file: SidesFile) -> None:
             if run.name not in known:
                 why[run.name] = "its runner had died"
             if run.name in why:
-                make_folder(folder / CUT_OFF)
+                if not (folder / CUT_OFF).is_dir():
+                    make_folder(folder / CUT_OFF)
                 run.rename(folder / CUT_OFF / run.name)
     file.cut_off += [{"run": run, "why": says} for run, says in why.items()]
     file.runs = [each for each in file.runs if each.run not in why]
@@ -140,9 +158,11 @@ def make(
     providers: Providers,
     reporter: Callable[[], Reporter],
     done: Callable[[str, RunResult, int], None],
+    burnt_in: Callable[[RunResult], None],
     topology: str | None = None,
 ) -> Made:
-    """Make every run that ``file`` does not have yet. ``done``: (side, result, how many are made by now)."""
+    """Make every run that ``file`` does not have yet. ``done``: (side, result, how many are made by now). ``burnt_in``:
+    told of runs that only warmed a lab."""
     arms = {arm.side.name: arm for arm in _arms(experiment, folder, file) if arm.side is not None}
     for arm in arms.values():
         arm.topology = topology
@@ -156,8 +176,14 @@ def make(
     def made(turn: Turn, result: RunResult) -> None:
         assert turn.arm.side is not None
         name = turn.arm.side.name
-        file.runs.append(on_disk.Made(name, turn.number, result.folder.name, result.stopped))
+        file.runs.append(SideRun(name, turn.number, result.folder.name, result.stopped))
         file.write(folder)
         done(name, result, len(file.runs))
 
-    return making.make_turns(turns, file.times, labs, providers, reporter, made)
+    def warmed(result: RunResult) -> None:
+        file.burn_in.append(result.folder.name)
+        file.write(folder)
+        burnt_in(result)
+
+    burn_in = BurnIn(folder / BURN_IN, warmed) if one_lab(experiment) else None
+    return making.make_turns(turns, file.times, labs, providers, reporter, made, burn_in=burn_in)

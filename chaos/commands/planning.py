@@ -30,6 +30,7 @@ def validate(
     from chaos.commands import sides
     from chaos.definitions import load_topology
     from chaos.definitions.existing import load_existing
+    from chaos.definitions.loading import load_workload
     from chaos.definitions.upstream import load_case
     from chaos.definitions.varied import Varied
     from chaos.registry import PROVIDERS, load_experiment
@@ -47,6 +48,8 @@ def validate(
             return f"target {load_existing(file).written.name}"
         if kind == "upstream":
             return f"case {load_case(file).written.name}"
+        if kind == "workload":
+            return f"workload {load_workload(file).name}"
         experiment = load_experiment(file, sides=True)
         said[file] = notes.of(experiment, experiment.seed, offers_for(experiment, PROVIDERS))
         if isinstance(experiment, Varied):

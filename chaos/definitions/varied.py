@@ -6,17 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
-from chaos.base import text
 from chaos.base.errors import InvalidInput
 from chaos.definitions.base import Strict
 from chaos.definitions.experiment import Experiment
 from chaos.definitions.source import Loc, Problem, Source
 from chaos.definitions.vary import KEY
-
-MOST = 200
-"""Characters of a value that are shown where sides differ in it: fields of a workload are many."""
 
 
 class Side(Strict):
@@ -104,15 +100,28 @@ def _means(experiment: Experiment) -> Mapping[str, Any]:
 def difference(baseline: Side, side: Side) -> list[str]:
     """In what a side's experiment differs from the first's, in words: ``topology.settings.index.refresh_interval``: 1s
     → 30s."""
-    return list(_differs("", _means(baseline.experiment), _means(side.experiment)))
+    found = _differs("", _spoken(baseline.experiment), _spoken(side.experiment))
+    unsaid = ("topology.name:", "topology.description:", "topology.file:")
+    return [each.replace("load.operations.", "load.", 1) for each in found if not each.startswith(unsaid)]
+
+
+def _spoken(value: Any) -> Any:
+    """Models as mappings, and quantities as they were written."""
+    if hasattr(value, "text"):
+        return value.text
+    if isinstance(value, BaseModel):
+        return {name: _spoken(getattr(value, name)) for name in type(value).model_fields}
+    if isinstance(value, Mapping):
+        return {key: _spoken(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        said = [_spoken(each) for each in value]
+        named = value and all(isinstance(each, BaseModel) and hasattr(each, "name") for each in value)
+        return {each["name"]: each for each in said} if named else said
+    return value
 
 
 def _differs(where: str, a: Any, b: Any) -> Iterator[str]:
     if a == b:
-        return
-    if isinstance(a, list) and isinstance(b, list) and len(a) == len(b) and all(isinstance(x, dict) for x in (*a, *b)):
-        for x, y in zip(a, b, strict=True):
-            yield from _differs(f"{where}.{y.get('name', '')}", x, y)
         return
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         for key in dict.fromkeys((*a, *b)):
@@ -124,4 +133,6 @@ def _differs(where: str, a: Any, b: Any) -> Iterator[str]:
 def _brief(value: Any) -> str:
     if value is None:
         return "not set"
-    return text.clip(", ".join(map(str, value)) if isinstance(value, list) else str(value), MOST)
+    if isinstance(value, Mapping):
+        return "there" if "name" in value else ", ".join(f"{key} {_brief(each)}" for key, each in value.items())
+    return ", ".join(map(_brief, value)) if isinstance(value, list) else str(value)

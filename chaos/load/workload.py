@@ -215,6 +215,13 @@ class Workload(ABC):
             text = str(found[self.text]).split() if self.text is not None else []
             if len(text) > MOST_IN_TEXT or set(text) - set(self.words):
                 yield f"the text of {doc_id} has other words than its words, or more than {MOST_IN_TEXT}"
+        for kind in ("p", "w", "v"):
+            said = self.columns(kind, np.arange(TRIED), self.fields)
+            right = Workload.columns(self, kind, np.arange(TRIED), self.fields)
+            for name in self.fields:
+                if said[name].dtype != right[name].dtype or said[name].tolist() != right[name].tolist():
+                    some = f"the documents {kind}-0 to {kind}-{TRIED - 1}"
+                    yield f"its columns say another {name} of {some} than its numbers"
 
     def _unfit_mapping(self) -> Iterator[str]:
         properties = self.mapping["properties"]

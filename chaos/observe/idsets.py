@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, Self
@@ -194,23 +195,34 @@ class Ids(Set[str]):
         """The same, whatever their kind."""
         if len(self) <= most:
             return self
-        others = sorted(self.others)
-        places = np.empty(len(self), np.uint64)
-        end = 0
-        for kind, each in self._numbers.items():
-            for first in range(0, len(each), CHUNK):
-                part = _scattered(each[first : first + CHUNK], ord(kind), seed)
-                places[end : end + len(part)] = part
-                end += len(part)
-        places[end:] = [_scattered_text(id, seed) for id in others]
-        rows = np.flatnonzero(places <= np.partition(places, most - 1)[most - 1])
-        rows = rows[np.argsort(places[rows], kind="stable")][:most]
+        share = (most + 8 * math.sqrt(most)) / len(self)  # so many, or some more, have a place in the first such share
+        while True:
+            bound = min(int(share * 2**64), 2**64 - 1)
+            places, rows = self._placed(seed, bound)
+            if len(places) >= most:
+                break
+            share *= 2
+        first = np.sort(rows[np.argsort(places, kind="stable")[:most]])
         start, numbers = 0, {}
         for kind, each in self._numbers.items():
-            mine = rows[(rows >= start) & (rows < start + len(each))] - start
-            numbers[kind] = each[np.sort(mine)]
+            numbers[kind] = each[first[(first >= start) & (first < start + len(each))] - start]
             start += len(each)
-        return self._made(numbers, frozenset(others[row - start] for row in rows[rows >= start].tolist()))
+        others = sorted(self.others)
+        return self._made(numbers, frozenset(others[row - start] for row in first[first >= start].tolist()))
+
+    def _placed(self, seed: int, bound: int) -> tuple[npt.NDArray[np.uint64], Ints]:
+        """Those whose place in the order of the seed is up to a bound: the places, and which of all ids they are."""
+        places, rows, start = [], [], 0
+        for kind, each in self._numbers.items():
+            for first in range(0, len(each), CHUNK):
+                place = _scattered(each[first : first + CHUNK], ord(kind), seed)
+                near = np.flatnonzero(place <= np.uint64(bound))
+                places.append(place[near])
+                rows.append(near + start + first)
+            start += len(each)
+        place = np.array([_scattered_text(id, seed) for id in sorted(self.others)], np.uint64)
+        near = np.flatnonzero(place <= np.uint64(bound))
+        return np.concatenate([*places, place[near]]), np.concatenate([*rows, near + start])
 
 
 _NONE: Numbers = np.empty(0, np.uint32)
@@ -252,8 +264,7 @@ class Collected:
         self._take()
         numbers, twice = {}, {}
         for kind, pages in self._numbers.items():
-            every = np.concatenate(pages)
-            pages.clear()
+            every = _joined(pages)
             if not _increasing(every):
                 every.sort()
                 again = every[1:] == every[:-1]
@@ -266,6 +277,18 @@ class Collected:
         seen: set[str] = set()
         more = frozenset(id for id in self._others if id in seen or seen.add(id))  # type: ignore[func-returns-value]
         return Ids._made(numbers, others), Ids._made(twice, more)
+
+
+def _joined(pages: list[Numbers]) -> Numbers:
+    """All pages in one array. They are let go one by one, so that there is never twice as much."""
+    wide = max((page.dtype for page in pages), key=lambda dtype: dtype.itemsize, default=_NONE.dtype)
+    every = np.empty(sum(map(len, pages)), wide)
+    end = len(every)
+    while pages:
+        page = pages.pop()
+        every[end - len(page) : end] = page
+        end -= len(page)
+    return every
 
 
 def parsed(ids: Sequence[str]) -> tuple[npt.NDArray[np.int8], Ints]:

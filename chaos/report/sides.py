@@ -12,7 +12,7 @@ from chaos.report import overview
 from chaos.report.compare import figure_of
 from chaos.report.overview import ROW
 from chaos.statistics.compare import summary_of
-from chaos.statistics.sides import Sides, moved, word
+from chaos.statistics.sides import BURN_IN, Sides, moved, word
 
 MARKS = {"worse": "fail", "open": "inconclusive", "better": "pass", "no worse": "pass"}
 
@@ -51,6 +51,7 @@ def sides_page(found: Sides, file: Path) -> Path:
         rows=[_row(found, metric) for metric in found.metrics],
         notes=_notes(found),
         cut_off=found.cut_off,
+        burn_in=[{"run": run, "link": _link(file, BURN_IN, run)} for run in found.burn_in],
     )
 
 

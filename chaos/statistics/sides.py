@@ -1,7 +1,8 @@
 """An experiment with sides over its runs: each side against the first, by the rules of :mod:`.compare`.
 
 A folder of sides holds ``sides.json`` (what is made, in which order, and which runs were), a series' folder for each
-side, and ``_cut-off`` with runs that ended before they could say anything and were made again.
+side, ``_cut-off`` with runs that ended before they could say anything and were made again, and ``_burn-in`` with those
+that only warmed a new lab.
 
 With more than two sides every side is compared with the first, and each interval has the level 1 - 0.05 / (sides - 1)
 (Bonferroni): so all intervals of a metric cover together with 95 %, whatever they have in common. Holm's order of
@@ -29,14 +30,16 @@ from chaos.statistics.store import Group
 
 FILE = "sides.json"
 VERSION = 1
-CUT_OFF = "_cut-off"
+CUT_OFF, BURN_IN = "_cut-off", "_burn-in"
+SHOWN = 4
+"""Metrics that a sentence names at most."""
 
 
 # -- on disk -------------------------------------------------------------------------------------------------
 
 
 @dataclass
-class Made:
+class SideRun:
     """One run that was made: a side's in round ``number``. ``stopped``: a signal ended it, so it says nothing."""
 
     side: str
@@ -48,7 +51,7 @@ class Made:
 @dataclass
 class SidesFile:
     """``sides.json``. ``hashes``: side → its plan's; ``changes``: side → what it changes; ``first_seed``: of the first
-    round; ``cut_off``: runs that were set aside and made again, each with why."""
+    round; ``cut_off``: runs that were set aside and made again, each with why; ``burn_in``: those that warmed a lab."""
 
     experiment: str
     times: int
@@ -58,8 +61,9 @@ class SidesFile:
     differences: dict[str, list[str]]
     decide: tuple[str, ...] = ()
     tolerance: dict[str, str] = field(default_factory=dict)
-    runs: list[Made] = field(default_factory=list)
+    runs: list[SideRun] = field(default_factory=list)
     cut_off: list[dict[str, str]] = field(default_factory=list)
+    burn_in: list[str] = field(default_factory=list)
 
     @property
     def sides(self) -> tuple[str, ...]:
@@ -78,7 +82,7 @@ class SidesFile:
             if data["kind"] != "sides" or data["format"] != VERSION:
                 raise ValueError("another kind or format")
             rest = {key: value for key, value in data.items() if key not in ("kind", "format")}
-            runs = [Made(**each) for each in rest.pop("runs")]
+            runs = [SideRun(**each) for each in rest.pop("runs")]
             found = cls(**{**rest, "decide": tuple(rest["decide"])}, runs=runs)
             _refuse_paths(found)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -90,7 +94,7 @@ class SidesFile:
 
 
 def _refuse_paths(found: SidesFile) -> None:
-    names = [*found.hashes, *(each.run for each in found.runs)]
+    names = [*found.hashes, *(each.run for each in found.runs), *found.burn_in]
     if any("/" in name or name in ("", ".", "..") for name in names):
         raise ValueError("names folders outside its own")
 
@@ -129,6 +133,7 @@ class Sides:
     changes: Mapping[str, Mapping[str, Any]]
     differences: Mapping[str, Sequence[str]]
     cut_off: tuple[Mapping[str, str], ...] = ()
+    burn_in: tuple[str, ...] = ()
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -201,6 +206,7 @@ class Sides:
             "changes": {name: dict(each) for name, each in self.changes.items()},
             "differences": {name: list(each) for name, each in self.differences.items()},
             "cut_off": [dict(each) for each in self.cut_off],
+            "burn_in": list(self.burn_in),
             "comparisons": {each.b.label: each.to_json() for each in self.comparisons},
         }
 
@@ -233,9 +239,8 @@ def moved(row: Row | None) -> str:
 
 
 def _listed(metrics: Sequence[str]) -> str:
-    return text.listed([text.clip(each, 80) for each in metrics[:4]]) + (
-        f" and {len(metrics) - 4} more" if len(metrics) > 4 else ""
-    )
+    few, more = [text.clip(each, 80) for each in metrics[:SHOWN]], len(metrics) - SHOWN
+    return text.listed([*few, f"{more} more"] if more > 0 else few)
 
 
 def _markdown(found: Sides) -> Iterator[str]:
@@ -264,29 +269,22 @@ def _markdown(found: Sides) -> Iterator[str]:
     for each in found.cut_off:
         yield ""
         yield cell(f"Set aside and made again: {each['run']}, {each['why']}.")
+    if found.burn_in:
+        yield ""
+        yield cell(f"Only warmed a new lab, and count for nothing: {', '.join(found.burn_in)}.")
 
 
-def compare_sides(
-    groups: Sequence[Group],
-    file: SidesFile,
-    tolerances: Mapping[str, Tolerance] | None = None,
-) -> Sides:
+def compare_sides(groups: Sequence[Group], file: SidesFile) -> Sides:
     """Compare every group with the first. Raises InvalidInput for a tolerance that cannot be read."""
-    level = level_of(len(groups))
-    given = tolerances if tolerances is not None else tolerances_of(file.tolerance)
+    level, given = level_of(len(groups)), tolerances_of(file.tolerance)
+    first, *others = groups
     found = tuple(
         comparing.compare(
-            groups[0],
-            group,
-            given,
-            file.decide,
-            level=level,
-            of_one_file=True,
-            names=(groups[0].label, group.label),
+            first, each, given, file.decide, level=level, of_one_file=True, names=(first.label, each.label)
         )
-        for group in groups[1:]
+        for each in others
     )
-    return Sides(file.experiment, found, file.changes, file.differences, tuple(file.cut_off))
+    return Sides(file.experiment, found, file.changes, file.differences, tuple(file.cut_off), tuple(file.burn_in))
 
 
 def tolerances_of(given: Mapping[str, str]) -> dict[str, Tolerance]:

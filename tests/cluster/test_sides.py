@@ -20,7 +20,7 @@ def test_sides_run_in_one_lab_and_what_they_change_is_in_effect(out, spotless):
     (folder,) = out.iterdir()
     plans = {name: json.loads(next((folder / name).glob("*/plan.json")).read_text()) for name in ("soon", "late")}
     assert {name: plan["side"]["name"] for name, plan in plans.items()} == {"soon": "soon", "late": "late"}
-    assert plans["soon"]["lab"]["id"] == plans["late"]["lab"]["id"] and "new lab" not in output
+    assert plans["soon"]["lab"]["id"] == plans["late"]["lab"]["id"] and "new lab, because" not in output
     assert plans["late"]["topology"]["settings"]["index"]["refresh_interval"] == "6s"
     found = json.loads((folder / "compare.json").read_text())
     rows = {row["metric"]: row for row in found["comparisons"]["late"]["metrics"]}
@@ -29,6 +29,7 @@ def test_sides_run_in_one_lab_and_what_they_change_is_in_effect(out, spotless):
     low, _ = rows["visible.p99"]["shift"]
     assert low > 2, "documents are found seconds later, so the other interval was in effect"
     assert (folder / "compare.html").is_file() and (folder / "compare.md").is_file()
+    assert len(list((folder / "_burn-in").iterdir())) == 1 == len(found["burn_in"])
     assert nothing_left() == []
 
 
@@ -37,7 +38,7 @@ def test_a_signal_ends_the_sides_and_they_go_on(out, spotless):
     running = Cli("run", SIDES, "--out", out)
 
     def first_phase() -> bool:
-        return any('"phase.start"' in file.read_text() for file in out.glob("*/*/*/history/events.jsonl"))
+        return any('"phase.start"' in file.read_text() for file in out.glob("*/[sl]*/*/history/events.jsonl"))
 
     assert wait_until(first_phase, 150)
     running.signal(signal.SIGINT)

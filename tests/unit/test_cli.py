@@ -304,6 +304,7 @@ def test_validate_takes_folders_experiments_and_topologies(cli: Cli, monkeypatch
     code, out, _ = cli("validate", ROOT / "experiments", ROOT / "topologies")
     assert code == 0
     assert "valid experiment data-node-kill" in out and "valid topology 3az-standby" in out
+    assert "attributes-flat.yaml: valid workload attributes-flat" in out, "a workload may stand beside its experiment"
     files = [line for line in out.splitlines() if not line.startswith("  note: ")]
     assert len(files) == len(list((ROOT / "experiments").rglob("*.yaml"))) + len(
         list((ROOT / "topologies").glob("*.yaml"))

@@ -320,18 +320,20 @@ class Hosts:
             times = self._begun.get((node, id), 0)
             for number in range(1, times + 1):
                 self._active.pop((node, id if number == 1 else f"{id}{AGAIN}{number}"), None)
-        if times:
-            last = [id if times == 1 else f"{id}{AGAIN}{times}"]
-        else:  # another process has begun it, who knows how often
+        left = self._undo(node, run, id if times <= 1 else f"{id}{AGAIN}{times}")
+        if not times:  # another process has begun it, who knows how often: asked only once the first is told to end
             active = self.call(node, "state", {"run": run})["active"]
-            last = [id, *(each["id"] for each in active if str(each["id"]).startswith(f"{id}{AGAIN}"))]
-        left: list[str] = []
-        for each in last:
-            answer = self.call(node, "undo", {"run": run, "id": each}, within=CALL_SECONDS * 4)
-            left += [str(step["left"]) for step in answer.get("steps", ()) if "left" in step]
+            for each in active:
+                if str(each["id"]).startswith(f"{id}{AGAIN}"):
+                    left += self._undo(node, run, str(each["id"]))
         self.forget(node)
         if left:
             raise FaultError(f"{self.of_nodes[node]}: {'; '.join(left)}")
+
+    def _undo(self, node: str, run: str, id: str) -> list[str]:
+        """Take one fault away. What was left because others changed it. Raises as :meth:`call`."""
+        answer = self.call(node, "undo", {"run": run, "id": id}, within=CALL_SECONDS * 4)
+        return [str(step["left"]) for step in answer.get("steps", ()) if "left" in step]
 
     def standing(self) -> list[str]:
         """What of this run is still active on the hosts, in words; hosts that do not answer are named."""

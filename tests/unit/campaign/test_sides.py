@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from chaos.base.paths import locked
 from chaos.campaign import repeat as making
 from chaos.campaign import sides
 from chaos.checks.models import FindingsFile
-from chaos.commands.sides import one_lab
+from chaos.commands.running import _serves
 from chaos.definitions.varied import Varied
 from chaos.registry import load_experiment
 from chaos.report import render
@@ -115,29 +116,43 @@ def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     return call
 
 
-Ran = list[tuple[str, int | None, str]]
+class Ran(list[tuple[str, int | None, str]]):
+    """(side, seed, lab) of each run. ``warmed``: the labs of runs that only warm one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.warmed: list[str] = []
+        self.dirty = False
+        """Whether such a run leaves something behind."""
 
 
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch) -> Ran:
-    """Runs that are written instead of made: (side, seed, lab) of each. Those of the side ``late`` are worse."""
-    seen: Ran = []
+    """Runs that are written instead of made. Those of the side ``late`` are worse."""
+    seen = Ran()
 
     def one(experiment: Any, options: Any, reporter: Any) -> RunResult:
         assert options.side is not None and not isinstance(experiment, Varied)
-        name = str(options.side["name"])
-        seen.append((name, options.seed, options.lab.id))
+        name, number = str(options.side["name"]), len(seen) + 1
+        if options.out.name == "_burn-in":
+            seen.warmed.append(options.lab.id)
+            number = 100 * len(seen.warmed)
+        else:
+            seen.append((name, options.seed, options.lab.id))
         made = synthetic.STORIES["slow_zone"]()
         made.seed = options.seed
         if name == "late":
             made.chapters[1].read = synthetic.healthy(late=0.05)
-        folder = made.write(options.out / f"run-{len(seen)}")
+        folder = made.write(options.out / f"run-{number}")
         data = json.loads((folder / "plan.json").read_text())
         data |= {"hash": plan.digest(experiment), "side": options.side, "command": options.command}
         (folder / "plan.json").write_text(json.dumps(data))
         render(folder)
         findings: FindingsFile = json.loads((folder / "findings.json").read_text())
-        return RunResult(folder, findings, True, stopped=findings["outcome"] == "aborted")
+        dirty = seen.dirty and options.out.name == "_burn-in"
+        if dirty:
+            findings |= {"clean": False, "exit_code": int(Exit.DIRTY)}
+        return RunResult(folder, findings, not dirty, stopped=findings["outcome"] == "aborted")
 
     monkeypatch.setattr("chaos.run.execution.run", one)
     return seen
@@ -157,10 +172,11 @@ def test_sides_alternate_in_one_lab_with_the_same_seeds_and_one_page_comes_out(
     assert [(name, seed) for name, seed, _ in ran] == [
         (name, 10 + number) for number, name in sides.order(experiment.names, 5, 10)
     ]
-    assert {lab for _, _, lab in ran} == {"lab 1"} and labs.closed == 1
+    assert {lab for _, _, lab in ran} == {"lab 1"} == set(ran.warmed) and labs.closed == 1
     (folder,) = Path("r").iterdir()
     assert folder.name.endswith(tuple("0123456789abcdef")) and "-ab-sides-" in folder.name
     assert sorted(each.name for each in folder.iterdir()) == [
+        "_burn-in",
         "compare.html",
         "compare.json",
         "compare.md",
@@ -179,12 +195,26 @@ def test_sides_alternate_in_one_lab_with_the_same_seeds_and_one_page_comes_out(
         "changes": {"topology": {"settings": {"index": {"refresh_interval": "30s"}}}},
     }
     assert run["command"] == f"opensearch-chaos run ab.yaml --seed {run['seed']} --side slow"
+    assert found["burn_in"] == ["run-100"] and len(ran.warmed) == 1
+    assert all(len(found["comparisons"]["slow"]["sides"][side]["runs"]) == 5 for side in "ab")
+    report = next((folder / "slow").glob("run-*/report.html"))
+    assert "slow, of default and slow" in Page(report.read_text()).words
     page = Page((folder / "compare.html").read_text())
+    assert "Only warmed a new lab" in page.words
     assert page.open == [] and "Each side against default" in page.words and "no worse" in page.words
     # each side is a series like any other
     assert cli("report", folder / "slow")[0] == 0
     assert cli("report", folder)[0] == 0
     assert cli("compare", folder / "default", folder / "slow")[0] == 0
+
+
+def test_what_a_run_that_warms_the_lab_leaves_behind_ends_it(
+    cli: Cli, ran: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded()
+    labs, ran.dirty = given(monkeypatch, Labs()), True
+    code, out, _ = cli("run", "ab.yaml", "--out", "r", "-q")
+    assert code == Exit.DIRTY and list(ran) == [] and labs.closed == 1 and "go on with" in out
 
 
 def test_a_side_that_is_worse_fails(cli: Cli, ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,15 +237,24 @@ def test_few_runs_decide_nothing_and_three_sides_need_more(cli: Cli, ran: Ran, m
 def test_sides_of_other_labs_have_each_run_in_a_lab_of_its_own(
     cli: Cli, ran: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert one_lab(loaded())
+    assert sides.one_lab(loaded())
     experiment = loaded(
         FILE.replace("{index: {refresh_interval: 30s}}", "{cluster: {indices.recovery.max_bytes_per_sec: 9mb}}")
     )
-    assert not one_lab(experiment)
+    assert not sides.one_lab(experiment)
     labs = given(monkeypatch, Labs())
     cli("run", "ab.yaml", "--out", "r", "-q")
     names = [name for name, _, _ in ran]
     assert names[1] == names[2] and labs.made == 3, "A B, B A: of the two in the middle the lab is the same"
+    assert ran.warmed == [], "each is as cold as the others"
+
+
+def test_a_lab_that_is_up_serves_sides_that_differ_in_settings_of_the_index_alone(cli: Cli) -> None:
+    default, slow = (side.experiment for side in loaded().sides)
+    lab = SimpleNamespace(topology=default.topology)
+    assert _serves(lab, slow, alone=False) and not _serves(lab, slow, alone=True)
+    other = loaded(FILE.replace("{index: {refresh_interval: 30s}}", "{node: {search.max_buckets: 100}}")).sides[1]
+    assert not _serves(lab, other.experiment, alone=False)
 
 
 def stops(monkeypatch: pytest.MonkeyPatch) -> list[Stop]:
@@ -234,7 +273,7 @@ def test_it_goes_on_where_it_was_cut_off(cli: Cli, ran: Ran, monkeypatch: pytest
     experiment, asked = loaded(), stops(monkeypatch)
 
     def interrupt(number: int) -> None:
-        if number == 2:
+        if number == 3:
             asked[-1].ask("stopped by SIGINT")
 
     labs = given(monkeypatch, Labs(interrupt))
@@ -248,6 +287,7 @@ def test_it_goes_on_where_it_was_cut_off(cli: Cli, ran: Ran, monkeypatch: pytest
     given(monkeypatch, Labs())
     code, out, err = cli("run", "ab.yaml", "--resume", folder, "-q")
     assert code == Exit.INCONCLUSIVE and err == "" and "set aside: run-dead: its runner had died" in out
+    assert len(ran.warmed) == 2, "another lab, which is cold again"
     assert [(seed - 1, name) for name, seed, _ in ran if seed is not None] == order
     assert (folder / "_cut-off" / "run-dead" / "plan.json").is_file()
     data = json.loads((folder / "sides.json").read_text())
@@ -269,6 +309,11 @@ def test_a_run_that_a_signal_ended_is_made_again(cli: Cli, ran: Ran, monkeypatch
     _, out, _ = cli("run", "ab.yaml", "--resume", folder, "-q")
     assert len(ran) == 5 and ran[4][:2] == ran[1][:2] and "set aside: run-2: a signal had ended it" in out
     assert json.loads((folder / ran[1][0] / "series.json").read_text())["runs"][-1] == "run-5"
+    data = json.loads((folder / "sides.json").read_text())
+    data["runs"][-1]["stopped"] = True  # and once more
+    (folder / "sides.json").write_text(json.dumps(data))
+    assert cli("run", "ab.yaml", "--resume", folder, "-q")[0] == Exit.INCONCLUSIVE
+    assert len(ran) == 6 and len(list((folder / "_cut-off").iterdir())) == 2
 
 
 @pytest.mark.parametrize(
@@ -276,6 +321,10 @@ def test_a_run_that_a_signal_ended_is_made_again(cli: Cli, ran: Ran, monkeypatch
     [
         (("times: 2", "times: 3"), "is of another plan: times 2, and 3 is asked for"),
         (("30s", "20s"), "is of another plan: side slow"),
+        (
+            ("    default: {}\n", ""),
+            "is of another plan: sides default, slow, and slow, default is asked for",
+        ),
         (("name: ab", "name: other"), "is of another plan: experiment ab, and other is asked for"),
     ],
 )
@@ -286,7 +335,8 @@ def test_another_plan_is_no_continuation(
     given(monkeypatch, Labs())
     cli("run", "ab.yaml", "--out", "r", "-q")
     (folder,) = Path("r").iterdir()
-    loaded(FILE.replace(*change))
+    text = FILE.replace(*change)
+    loaded(text if "default" in text else text.replace("  times: 2", "    default: {}\n  times: 2"))
     code, _, err = cli("run", "ab.yaml", "--resume", folder, "-q")
     assert code == Exit.USAGE and says in err and len(ran) == 4
     loaded()

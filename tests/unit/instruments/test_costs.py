@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ NODES = ("a-cm", "a-data", "b-cm", "b-data", "c-cm", "c-data")
 def body(cpu: int, sent: int, up: int) -> dict[str, Any]:
     """As OpenSearch 3.8.0 answers to PATH."""
     own = {
-        "process": {"cpu": {"total_in_millis": cpu}},
+        "process": {"timestamp": 1_000_000, "cpu": {"total_in_millis": cpu}},
         "transport": {"tx_size_in_bytes": sent},
         "jvm": {"uptime_in_millis": up},
     }
@@ -42,9 +43,10 @@ def size(total: int, successful: int, failed: int = 0) -> dict[str, Any]:
 
 
 def test_what_a_node_and_an_index_say() -> None:
-    assert counted(body(12, 34, 56)) == {"cpu": 12, "sent": 34, "up": 56}
+    assert counted(body(12, 34, 56), 1000.7) == {"cpu": 12, "sent": 34, "up": 56, "old": 700}
+    assert [counted(body(12, 34, 56), now)["old"] for now in (999.0, 5000.0)] == [0, 3000], "clocks that differ"
     with pytest.raises(ValueError, match="no counters"):
-        counted(body(-1, 34, 56))
+        counted(body(-1, 34, 56), 1000.0)
     assert stored(size(9, 9)) == {"bytes": 21_000, "documents": 70}
     assert stored(size(9, 8)) is None and stored(size(9, 9, failed=1)) is None
 
@@ -82,11 +84,14 @@ def test_every_node_is_asked_and_in_the_end_the_index(
     watch.stop()  # before it began
     watch.start()
     assert wait_until(lambda: min(cluster.asked.values(), default=0) > 3 and len(cluster.asked) == 5, 30)
+    monkeypatch.setattr(module, "PERIOD_SECONDS", 60.0)
+    asked_last = time.monotonic_ns()
     watch.stop(patient=patient)
     watch.stop(patient=patient)
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     used = [line for line in lines if line["kind"] == USED]
     assert {line["node"] for line in used} == {node.name for node in cluster.topology.nodes} - {"b-data"}
+    assert used[-1]["t"] >= asked_last, "once more when it ends"
     assert all((line["cpu"], line["sent"], line["up"]) == (100, 200, 300) for line in used)
     wanted = [{"bytes": 21_000, "documents": 70}] if patient and shards == 9 else []
     assert [{key: line[key] for key in ("bytes", "documents")} for line in lines if line["kind"] == STORED] == wanted
@@ -113,7 +118,7 @@ def test_costs_are_ratios_of_what_was_acknowledged_in_the_phases() -> None:
     acknowledged, good, seconds = module.written(record)
     assert acknowledged > 100 and 0 < good <= acknowledged
     found = module.processor(record)
-    assert found.value == pytest.approx(6 * 50 * seconds / acknowledged, rel=0.01) and found.unit == "seconds"
+    assert found.value == pytest.approx(6 * 50 * seconds / acknowledged, rel=0.01) and found.unit == "number"
     assert module.network(record).value == pytest.approx(6 * 20_000 * seconds / acknowledged, rel=0.01)
     assert module.disk(record).value == 600.0
     assert module.goodput(record).value == pytest.approx(good / seconds)
@@ -133,6 +138,26 @@ def test_a_process_that_is_another_one_began_at_zero() -> None:
 
     whole, anew = module.processor(Record(record_of())), module.processor(Record(record_of(restarted)))
     assert anew.value == pytest.approx(whole.value, rel=0.03)
+
+
+def test_a_counter_that_is_old_is_of_when_it_was_taken() -> None:
+    def old(lines: list[dict[str, Any]], start: int, end: int) -> list[dict[str, Any]]:
+        """Each answer came 0.9 s after its counter was taken, but that of the bytes."""
+        return [{**line, "t": line["t"] + 900_000_000, "old": 900} if line["kind"] == USED else line for line in lines]
+
+    whole = module.stretches(Record(record_of()), "cpu")["a-data"]
+    assert module.stretches(Record(record_of(old)), "cpu")["a-data"] == whole
+    assert module.stretches(Record(record_of(old)), "sent")["a-data"] != whole
+
+
+def test_an_uptime_that_is_a_second_off_is_no_other_process() -> None:
+    def jumping(lines: list[dict[str, Any]], start: int, end: int) -> list[dict[str, Any]]:
+        return [
+            {**line, "up": line["up"] - 1200 * (number % 2)} if "up" in line else line
+            for number, line in enumerate(lines)
+        ]
+
+    assert module.processor(Record(record_of(jumping))) == module.processor(Record(record_of()))
 
 
 def test_a_node_that_was_not_heard_may_have_used_more() -> None:
@@ -169,7 +194,7 @@ def test_a_run_that_did_not_record_it_has_no_table() -> None:
     found = evaluate(record_of()).to_json()
     metrics = facts.metrics(found)
     assert {name: value.unit for name, value in metrics.items() if name.startswith("costs.")} == {
-        "costs.processor": "seconds",
+        "costs.processor": "number",
         "costs.network": "number",
         "costs.disk": "number",
         "costs.goodput": "number",

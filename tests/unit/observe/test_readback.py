@@ -321,6 +321,57 @@ def test_the_classes_of_what_is_there_are_whole_and_apart(
     assert set(found["lost"]) == acknowledged - there
 
 
+ANY_IDS = [*(f"w-{k}" for k in range(12)), *(f"p-{k}" for k in range(6)), "v-1", "c-0", "foo", "w-007"]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, SHARDS - 1), st.frozensets(st.sampled_from(ANY_IDS)), st.booleans()), max_size=6),
+    *[st.frozensets(st.sampled_from(ANY_IDS)) for _ in range(4)],
+    st.frozensets(st.integers(0, SHARDS - 1)),
+)
+@settings(max_examples=100, deadline=None)
+def test_whatever_the_copies_hold_all_is_counted_as_in_sets(
+    held: list[tuple[int, frozenset[str], bool]],
+    acknowledged: frozenset[str],
+    open_: frozenset[str],
+    refused: frozenset[str],
+    probes: frozenset[str],
+    destroyed: frozenset[int],
+) -> None:
+    """Documents on copies of shards that they do not belong to, copies read in part, destroyed shards: as plain sets
+    of texts say."""
+    destroyed -= {shard for shard, _, _ in held}
+    reads = [copy(shard, f"n{n}", set(ids), error="x" if bad else None) for n, (shard, ids, bad) in enumerate(held)]
+    written = Written(set(acknowledged), set(refused), set(open_), set(probes))  # type: ignore[arg-type]
+    found = compare(reads, acknowledged, SHARDS, ROUTING, destroyed, fates=written)
+    present = set().union(*(ids for _, ids, _ in held)) if held else set()
+    beyond = present - acknowledged
+    assert found["documents"] == len(present) and found["unacknowledged_present"] == len(beyond)
+    assert found["content"]["of"] == len(present & (acknowledged | open_ | refused))
+    assert set(found["recovered"]) == beyond & open_ and set(found["resurrected"]) == beyond & refused
+    assert set(found["unexpected"]) == beyond - open_ - refused
+    assert found["strangers_count"] == len({"foo", "w-007"} & set(found["unexpected"]))
+    lost, diverged, unavailable, absent = set(), set(), 0, set()
+    for id in acknowledged | probes:
+        here = [r for r in reads if r.copy.shard == shard_of(id, SHARDS, ROUTING)]
+        answered, on = [r for r in here if r.error is None], [r for r in here if id in r.ids]
+        gone = shard_of(id, SHARDS, ROUTING) in destroyed
+        if id in probes and not on and (gone or (here and answered == here)):
+            absent.add(id)
+        if id not in acknowledged:
+            continue
+        with_it = [r for r in answered if id in r.ids]
+        if gone or (here and answered == here and not with_it):
+            lost.add(id)
+        elif not with_it:
+            unavailable += 1
+        elif len(with_it) < len(answered):
+            diverged.add(id)
+    assert set(found["lost"]) == lost and {each["id"] for each in found["diverged"]} == diverged
+    assert found["unavailable_count"] == unavailable and set(found["watched"]["absent"]) == absent
+    assert found["watched"]["count"] == len(probes)
+
+
 def test_a_document_that_a_copy_gives_twice_or_counts_twice_is_duplicated() -> None:
     reads = whole()
     twice = sorted(reads[0].ids)[0]

@@ -166,8 +166,9 @@ def test_what_was_set_aside_is_told(tmp_path: Path) -> None:
     [{"kind": "series"}, {"format": 2}, {"hashes": {"../x": "h"}}, {"runs": [{"side": "a"}]}, {"more": 1}],
 )
 def test_a_broken_file_is_one_line(tmp_path: Path, change: dict[str, Any]) -> None:
-    file("default", "x").write(tmp_path)
-    assert SidesFile.read(tmp_path) == file("default", "x")
+    file("default", "advice").write(tmp_path)
+    assert SidesFile.read(tmp_path) == file("default", "advice")
+    assert SidesFile.read(tmp_path).sides == ("default", "advice"), "the first stays the first"
     data = json.loads((tmp_path / "sides.json").read_text())
     (tmp_path / "sides.json").write_text(json.dumps(data | change))
     with pytest.raises(InvalidInput, match="cannot be read"):

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from chaos.base.errors import FaultError, LabError
+from chaos.base.errors import ChaosError, FaultError, LabError
 from chaos.hosts import oschaos_host
 from chaos.targets.existing import hosts
 from chaos.targets.existing.hosts import Hosts, digest, unlike
@@ -143,7 +143,16 @@ def test_what_is_made_again_has_an_id_of_its_own_and_all_of_it_is_undone(played:
     before = len(played.asked)
     other.undo("es-1", "run-1", "x-0")
     other.close()
-    assert [line.split()[-1] for line in played.asked[before:]] == ["state", "undo", "undo"]
+    assert [line.split()[-1] for line in played.asked[before:]] == ["undo", "state", "undo"]
+
+
+def test_a_fault_is_told_to_end_before_anything_is_asked(played: Played, two: Hosts) -> None:
+    """A question that nobody answers must not keep it."""
+    played.answers("undo", {"ok": True, "steps": [{"gone": "x"}]})
+    played.answers("state", "no answer")
+    with pytest.raises(ChaosError):
+        two.undo("es-1", "run-1", "x-0")
+    assert [line.split()[-1] for line in played.asked] == ["undo", "state"]
 
 
 def test_what_others_changed_is_left_and_told(played: Played, two: Hosts) -> None:
