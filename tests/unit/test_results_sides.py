@@ -20,7 +20,7 @@ from chaos.campaign import sides as making
 from chaos.definitions.varied import Varied
 from chaos.registry import load_experiment
 from chaos.run import plan
-from chaos.statistics.sides import Made
+from chaos.statistics.sides import SideRun
 
 WHAT = "experiments/late.yaml"
 FILE = """\
@@ -70,7 +70,7 @@ def made(root: Path, times: int, runs: int) -> Path:
         run = story.write(folder / name / f"run-{number}")
         data = json.loads((run / "plan.json").read_text())
         (run / "plan.json").write_text(json.dumps(data | {"hash": plan.digest(experiment.side(name).experiment)}))
-        written.runs.append(Made(name, number, run.name))
+        written.runs.append(SideRun(name, number, run.name))
         written.write(folder)
     return folder
 
