@@ -18,6 +18,7 @@ FILE = Path(__file__).parents[2] / "docs" / "reference.md"
 COMMAND = "python -m chaos.registry"
 EXPERIMENT = {
     "KnownWeakness": "expect.known_weakness",
+    "Retry": "load.write.retry",
     "CompareAndSet": "load.cas",
     "Visibility": "load.visibility",
     "Client": "load.client",

@@ -26,6 +26,7 @@ def index(playground):
     delete_index(playground, "audited")
 
 
+@pytest.mark.full  # each run of make test stores its audit; tests/unit/programs has the rules
 def test_a_healthy_lab_has_the_weaknesses_of_a_lab(playground, index):
     sheet = cluster.of_lab(playground)
     assert sheet.unread == {} and len(sheet.nodes) == 6 and sheet.version == "3.8.0"

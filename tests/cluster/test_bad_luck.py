@@ -191,6 +191,7 @@ def test_a_file_system_without_inodes_left_is_refused(tmp_path, spotless):
         assert code == 2 and "100 files" in output and list(small.iterdir()) == [], output
 
 
+@pytest.mark.full  # tests/unit/test_cli.py and tests/unit/faults/test_ledger.py have a disk that takes no more
 def test_a_disk_that_fills_up_while_a_fault_holds_ends_the_run_at_once(tiny, tmp_path):
     """The headline is the disk, all is undone, and there is a report: room for both was kept aside.
 

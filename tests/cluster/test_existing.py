@@ -108,6 +108,7 @@ def test_another_cluster_behind_the_address_is_refused(tiny, recorder: Recorder,
     assert code == 2 and "cluster_uuid is" in output and not (tmp_path / "reports").exists(), output
 
 
+@pytest.mark.full  # the next test observes, too
 def test_an_observation_asks_and_changes_nothing(tiny, recorder: Recorder, tmp_path: Path):
     assert cli("init", tmp_path, "--from", recorder.url, "--name", "staging")[0] == 0
     file = tmp_path / "topologies" / "existing" / "staging.yaml"

@@ -143,11 +143,14 @@ def test_kill_9_of_a_run_with_its_own_lab_at_each_stage(out, spotless):
 @pytest.mark.parametrize(
     ("number", "matches"),
     [
-        (signal.SIGINT, lambda e: e["kind"] == "run.start"),
-        (signal.SIGTERM, lambda e: e["kind"] == "load.start"),
-        (signal.SIGINT, in_effect),
+        pytest.param(
+            signal.SIGINT, lambda e: e["kind"] == "run.start", id="SIGINT while the lab starts", marks=pytest.mark.full
+        ),
+        pytest.param(
+            signal.SIGTERM, lambda e: e["kind"] == "load.start", id="SIGTERM while warming up", marks=pytest.mark.full
+        ),
+        pytest.param(signal.SIGINT, in_effect, id="SIGINT in mid-fault"),
     ],
-    ids=["SIGINT while the lab starts", "SIGTERM while warming up", "SIGINT in mid-fault"],
 )
 def test_a_signal_undoes_reports_and_exits(out, spotless, number, matches):
     running = Cli("run", SLOW, "--out", out)
