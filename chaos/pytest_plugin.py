@@ -331,6 +331,11 @@ def _is_asked_for(file: Path, config: pytest.Config) -> bool:
     folder = _experiments(config)
     if (config.rootpath / folder).resolve() in file.resolve().parents or folder.name in file.parent.parts:
         return True
+    return _is_named(file, config)
+
+
+def _is_named(file: Path, config: pytest.Config) -> bool:
+    """On the command line itself."""
     return any(Path(arg.partition("::")[0]).resolve() == file.resolve() for arg in config.args)
 
 
@@ -345,6 +350,10 @@ def _is_experiment(path: Path) -> bool:
     """A definition that is of no other kind: a topology, a case of ``upstream``."""
     kinds = [line.partition(":")[2].strip() for line in _head(path) if line.startswith("kind:")]
     return any("opensearch-chaos/" in line for line in _head(path)) and kinds in ([], ["experiment"])
+
+
+def _has_sides(path: Path) -> bool:
+    return any(line.startswith("vary:") for line in _head(path))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -384,6 +393,12 @@ class ExperimentFile(pytest.File):
     def collect(self) -> Iterator[pytest.Item]:
         from chaos.base.errors import InvalidInput
 
+        if _has_sides(self.path):
+            says = f"{self.path}: it has sides (vary), whose runs are made by: opensearch-chaos run"
+            if _is_named(self.path, self.config):
+                raise self.CollectError(says)
+            _say(self.config, f"chaos: not collected: {says}")
+            return
         try:
             from chaos.registry import load_experiment  # raises for another package that is broken
 

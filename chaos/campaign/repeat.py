@@ -20,7 +20,7 @@ from chaos.definitions import Experiment
 from chaos.faults.offers import Providers
 from chaos.run import plan
 from chaos.run.options import RunResult
-from chaos.run.spec import On, RunSpec, carry_out
+from chaos.run.spec import OfSide, On, RunSpec, carry_out
 from chaos.run.stopping import Stop, signals
 from chaos.statistics.store import new_series, write_series
 from chaos.targets.labs.base import BaseLab
@@ -47,6 +47,8 @@ class Arm:
     runs: list[str] = field(default_factory=list)
     controlled: bool = True
     """False: the option ``--no-controller``, for the same."""
+    side: OfSide | None = None
+    """Of an experiment with sides (:mod:`.sides`)."""
 
     def write(self) -> None:
         write_series(self.folder, _plan(self.experiment, self.planned, self.seed, self.runs))
@@ -98,24 +100,49 @@ def make(
 
     ``done`` is told of every run. Raises ChaosError only before anything was started.
     """
+    turns = [Turn(each, number, each.experiment.name) for number in range(repeat) for each in arms]
+    note = f"{repeat} runs can show a weakness; a pass over runs takes {FEWEST}" if repeat < FEWEST else None
+    return make_turns(turns, repeat, labs, providers, reporter, lambda turn, result: done(turn.arm, result), note)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One run that is to be made: the arm's ``number``-th, from 0."""
+
+    arm: Arm
+    number: int
+    says: str
+
+
+def make_turns(
+    turns: Sequence[Turn],
+    repeat: int,
+    labs: Labs,
+    providers: Providers,
+    reporter: Callable[[], Reporter],
+    done: Callable[[Turn, RunResult], None],
+    note: str | None = None,
+) -> Made:
+    """Make these runs in their order, as :func:`make`. ``repeat``: how many runs an arm has in all."""
     made = Made()
     # before the signals are ours: a Ctrl-C may end a long download at once
-    parts = {id(each): labs.parts(each.experiment.topology) for each in arms}
+    arms = {id(turn.arm): turn.arm for turn in turns}
+    parts = {which: labs.parts(arm.experiment.topology) for which, arm in arms.items()}
     stop, outer = Stop(), reporter()
-    if repeat < FEWEST:
-        outer.line(f"{repeat} runs can show a weakness; a pass over runs takes {FEWEST}")
+    if note is not None:
+        outer.line(note)
     with signals(stop, outer):
         try:
-            for number in range(repeat):
-                for each in arms:
-                    outer.line(f"run {number + 1} of {repeat}: {each.experiment.name}")
-                    stop.check()
-                    lab = labs.get(plan.lab_topology(each.experiment), parts=parts[id(each)], check=stop.check)
-                    result = _one(each, number, lab, providers, reporter())
-                    done(each, result)
-                    if result.stopped or not result.clean:
-                        made.stopped = result.stopped
-                        return made
+            for turn in turns:
+                each = turn.arm
+                outer.line(f"run {turn.number + 1} of {repeat}: {turn.says}")
+                stop.check()
+                lab = labs.get(plan.lab_topology(each.experiment), parts=parts[id(each)], check=stop.check)
+                result = _one(each, turn.number, lab, providers, reporter())
+                done(turn, result)
+                if result.stopped or not result.clean:
+                    made.stopped = result.stopped
+                    return made
         except ChaosError as error:
             made.error, made.stopped = error, stop.asked
         finally:
@@ -129,7 +156,14 @@ def make(
 
 def _one(each: Arm, number: int, lab: BaseLab, providers: Providers, reporter: Reporter) -> RunResult:
     on = On(lab.kind)
-    spec = RunSpec(each.experiment, each.seed + number, on, topology=each.topology, controlled=each.controlled)
+    spec = RunSpec(
+        each.experiment,
+        each.seed + number,
+        on,
+        topology=each.topology,
+        controlled=each.controlled,
+        side=each.side,
+    )
     result = carry_out(spec, out=each.folder, providers=providers, reporter=reporter, lab=lab)
     each.runs.append(result.folder.name)
     each.write()  # after every run: a killed series is one of fewer runs than planned

@@ -21,14 +21,26 @@ def compared(readback: dict[str, Any]) -> str:
     if content is None:
         return "two numbers of each were compared, its source was not"
     documents, present = int(content.get("documents") or 0), int(content.get("of") or 0)
+    indexed = int(content.get("indexed", documents) or 0)  # of earlier versions both were looked at in the same ones
+    index = "index" if content.get("text", True) else "index but for texts"
     copies = text.plural(int(content.get("copies") or 0), "copy", "copies")
     if not documents:
-        return "source and index of not one document were compared"
-    if documents < present:
-        share = text.percent(documents / present)
-        sample = f"{text.count(documents)} of {text.count(present)} documents ({share})"
-        return f"whole source and index were compared of a sample of {sample} on {copies}"
-    return f"whole source and index were compared of all {text.plural(documents, 'document')} on {copies}"
+        return f"source and {index} of not one document were compared"
+    sample = _sample(documents, present)
+    if indexed == documents and sample is None:
+        return f"whole source and {index} were compared of all {text.plural(documents, 'document')} on {copies}"
+    if indexed == documents:
+        return f"whole source and {index} were compared of {sample} on {copies}"
+    whole = sample or f"all {text.plural(documents, 'document')}"
+    return f"the whole source was compared of {whole} and their {index} of {_sample(indexed, present)}, on {copies}"
+
+
+def _sample(documents: int, present: int) -> str | None:
+    """How many of all they are; None where they are all."""
+    if documents >= present:
+        return None
+    share = text.percent(documents / present)
+    return f"a sample of {text.count(documents)} of {text.count(present)} documents ({share})"
 
 
 def wrong_count(readback: dict[str, Any]) -> int:
@@ -87,6 +99,8 @@ def gaps(readback: dict[str, Any]) -> list[str]:
         found.append(f"source and index were not compared in full on {copies}, the first {first}")
     if not int(content.get("documents") or 0):
         found.append("not one document's source was compared")
+    elif not int(content.get("indexed", 1) or 0):
+        found.append("not one document's index was compared")
     return found
 
 

@@ -47,7 +47,8 @@ def outcomes(record: Record, op: LoadOperation, span: Span) -> dict[str, int]:
 
 
 def figures(record: Record, op: LoadOperation, span: Span) -> dict[str, Any]:
-    """Documents of an operation in a phase: offered (due), acknowledged, by outcome; and each second's."""
+    """Documents of an operation in a phase: offered (due), acknowledged, by outcome; and each second's. ``tries``: HTTP
+    requests for each request that was acknowledged, in part at least."""
     found = outcomes(record, op, span)
     arrivals = record.in_phase(op.name, span)
     taken = TAKEN if op.items > 1 else ACKNOWLEDGED
@@ -62,7 +63,15 @@ def figures(record: Record, op: LoadOperation, span: Span) -> dict[str, Any]:
             ("goodput", good),
         )
     }
-    return {"offered": len(arrivals) * op.items, "acknowledged": acknowledged, **per_second, "outcomes": found}
+    answered = int(arrivals.counts[[OUTCOMES[name] for name in ACKNOWLEDGED]].sum())
+    tries = record.tries[(op.name, span.index)]
+    return {
+        "offered": len(arrivals) * op.items,
+        "acknowledged": acknowledged,
+        **per_second,
+        "tries": round(tries / answered, 3) if tries and answered else None,
+        "outcomes": found,
+    }
 
 
 def _forgiven(record: Record, op: LoadOperation, span: Span) -> int:
@@ -118,7 +127,15 @@ def section(record: Record, tables: Mapping[str, Any]) -> Section | None:
         title="Documents",
         short="Documents",
         says=f"What became of each document of the operation {op.name} ({sent}).",
-        head=("Phase", "Offered#", "Acknowledged#", "Acknowledged/s#", "Goodput/s#", *(f"{_plain(n)}#" for n in names)),
+        head=(
+            "Phase",
+            "Offered#",
+            "Acknowledged#",
+            "Acknowledged/s#",
+            "Goodput/s#",
+            "Tries#",
+            *(f"{_plain(n)}#" for n in names),
+        ),
         rows=tuple(
             Row(
                 phase,
@@ -126,6 +143,7 @@ def section(record: Record, tables: Mapping[str, Any]) -> Section | None:
                     text.count(row["offered"]),
                     text.count(row["acknowledged"]),
                     *(text.NO_VALUE if each is None else f"{each:,.0f}".replace(",", " ") for each in _rates(row)),
+                    text.NO_VALUE if row["tries"] is None else f"{row['tries']:.2f}",
                     *(text.count(row["outcomes"].get(name, 0)) for name in names),
                 ),
             )
@@ -137,7 +155,7 @@ def section(record: Record, tables: Mapping[str, Any]) -> Section | None:
         small=(
             "Goodput counts documents of good requests alone: whole, right and within their objective. Degraded ones "
             "are acknowledged, and a copy did not take them. Requests that were not answered for each document stand "
-            "with their own outcome."
+            "with their own outcome. Tries are HTTP requests for each request that was acknowledged."
         ),
     )
 

@@ -11,6 +11,7 @@ import bisect
 import heapq
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -135,7 +136,7 @@ class Expected:
 
 
 COLUMNS = ("op", "k", "intended", "start", "end", "outcome", "client", "node")
-"""The columns of the history's arrivals that a record keeps."""
+"""The columns of the history's arrivals that a record is made of."""
 
 
 class Record:
@@ -186,9 +187,12 @@ class Record:
         """The arrivals of each operation, read a batch at a time; moves ``last_seen`` on to the last of them."""
         place = {span.name: span.index for span in self.spans}
         index = np.array([place[span.name] for span in self.spans] + [-1], np.int16)  # -1 picks the last: no phase
+        self.tries: Counter[tuple[str, int]] = Counter()
+        """HTTP requests made for the arrivals of an operation (name) in a phase (index; -1: in none)."""
         parts: dict[str, list[Arrivals]] = {op.name: [] for op in (*self.operations, *self.closed)}
         names: dict[str, list[str]] = {"client": [], "node": []}
-        for frame in history.batches(COLUMNS):
+        counted = any(op.items > 1 or op.closed for op in (*self.operations, *self.closed))
+        for frame in history.batches((*COLUMNS, "attempts") if counted else COLUMNS):
             last = [int(frame[name].max()) for name in ("intended", "end") if len(frame)]
             self.last_seen = max([self.last_seen, *last])
             columns: dict[str, Compact] = {
@@ -200,6 +204,9 @@ class Record:
             for op in (*self.operations, *self.closed):
                 mask = (frame["op"] == op.name).to_numpy()
                 own = {name: column[mask] for name, column in columns.items()}
+                if op.items > 1 or op.closed:
+                    made = np.bincount(own["phase"] + 1, frame["attempts"].to_numpy()[mask], len(self.spans) + 1)
+                    self.tries.update({(op.name, place - 1): int(each) for place, each in enumerate(made)})
                 parts[op.name].append(Arrivals.of(**own, good_within=op.good_within))
         self.clients, self.nodes = tuple(names["client"]), tuple(names["node"])
         return {name: Arrivals.joined(some) for name, some in parts.items()}

@@ -26,9 +26,11 @@ def validate(
     files: Annotated[list[Path], typer.Argument(help="Experiment or topology files, or folders of them.")],
 ) -> None:
     """Check definitions; needs no cluster. Errors name file, line and column."""
+    from chaos.commands import sides
     from chaos.definitions import load_topology
     from chaos.definitions.existing import load_existing
     from chaos.definitions.upstream import load_case
+    from chaos.definitions.varied import Varied
     from chaos.registry import PROVIDERS, load_experiment
     from chaos.run import notes
     from chaos.run.execution import offers_for
@@ -44,11 +46,17 @@ def validate(
             return f"target {load_existing(file).written.name}"
         if kind == "upstream":
             return f"case {load_case(file).written.name}"
-        experiment = load_experiment(file)
+        experiment = load_experiment(file, sides=True)
         said[file] = notes.of(experiment, experiment.seed, offers_for(experiment, PROVIDERS))
+        if isinstance(experiment, Varied):
+            sides.refuse_wrong(experiment)
+            for side in experiment.sides:
+                of_it = notes.of(side.experiment, side.experiment.seed, offers_for(side.experiment, PROVIDERS))
+                said[file] += [f"side {side.name}: {note}" for note in of_it if note not in said[file]]
         unbounded = [each.text for each in experiment.expect if each.known_weakness and each.known_bound is None]
         known = f"; known weaknesses, unbounded: {', '.join(dict.fromkeys(unbounded))}" if unbounded else ""
-        return f"experiment {experiment.name}{known}"
+        of_sides = f" with sides {', '.join(experiment.names)}" if isinstance(experiment, Varied) else ""
+        return f"experiment {experiment.name}{of_sides}{known}"
 
     said: dict[Path, list[str]] = {}
     for file, what in zip(found, for_each(check, found), strict=True):
@@ -104,7 +112,8 @@ def plan(
     controlled = not no_controller
     good = objectives.parse(objective or (), GRAMMAR.operations)
     loaded = for_each(
-        lambda file: load_experiment(file, topology=topology, controlled=controlled, good=good), experiments
+        lambda file: load_experiment(file, topology=topology, controlled=controlled, good=good, sides=on is None),
+        experiments,
     )
     if on is not None:
         from chaos.commands.planning_on import plans_on
@@ -121,7 +130,12 @@ def plan(
         )
         raise typer.Exit(int(done))
     print_plans(loaded, seed, as_json=as_json)
-    for_each(lambda experiment: refuse_lacking(experiment, PROVIDERS), loaded)
+    plans = [each for experiment in loaded for each in (experiment, *_sides_of(experiment))]
+    for_each(lambda experiment: refuse_lacking(experiment, PROVIDERS), plans)
+
+
+def _sides_of(experiment: Any) -> list[Any]:
+    return [side.experiment for side in getattr(experiment, "sides", ())]
 
 
 def _refuse_for_change(on: Path | None, *, as_json: bool) -> None:
@@ -153,15 +167,22 @@ def print_plans(
     repeat: int | None = None,
 ) -> None:
     """Print them all. What cannot be had is refused after that, as a run would."""
+    from chaos.commands import sides
+    from chaos.definitions.varied import Varied
     from chaos.registry import PROVIDERS
     from chaos.run import space
     from chaos.run.execution import offers_for
 
     for experiment in experiments:
         first = seed if seed is not None else experiment.seed
-        records = space.of_record(experiment) * (repeat or 1)
+        runs = experiment.times * len(experiment.sides) if isinstance(experiment, Varied) else repeat or 1
+        records = space.of_record(experiment) * runs
         room = {"record": records.bytes} | ({} if lab else {"lab": space.of_lab(experiment, kind).bytes})
         _print_plan(experiment, first, room, offers_for(experiment, PROVIDERS, lab, kind), as_json=as_json)
+        if isinstance(experiment, Varied) and not as_json:
+            sides.refuse_wrong(experiment)
+            for line in sides.lines(experiment, seed):
+                out.print(f"  {line}", markup=False)
         if repeat is not None:
             out.print(f"  a series of {repeat} runs, seeds {first} to {first + repeat - 1}", markup=False)
 
@@ -169,6 +190,31 @@ def print_plans(
 def _requests(operation: Any) -> str:
     """What an operation's requests are, in words."""
     return operation.operation if operation.items == 1 else f"{operation.operation} of {operation.items} documents"
+
+
+def _sides_json(experiment: Any, seed: int) -> dict[str, Any]:
+    """The sides of a plan as data: each with its own experiment in normal form; empty without sides."""
+    from chaos.campaign.sides import order
+    from chaos.commands import sides
+    from chaos.definitions.varied import Varied, difference
+
+    if not isinstance(experiment, Varied):
+        return {}
+    sides.refuse_wrong(experiment)
+    return {
+        "sides": [
+            {
+                "name": side.name,
+                "changes": side.changes,
+                "differences": difference(experiment.sides[0], side),
+                "experiment": side.experiment.to_json(),
+            }
+            for side in experiment.sides
+        ],
+        "times": experiment.times,
+        "order": [{"round": number, "side": name} for number, name in order(experiment.names, experiment.times, seed)],
+        "about_seconds": sides.seconds(experiment),
+    }
 
 
 def _print_plan(experiment: Any, seed: int, room: dict[str, int], offers: Any, *, as_json: bool = False) -> None:
@@ -181,6 +227,7 @@ def _print_plan(experiment: Any, seed: int, room: dict[str, int], offers: Any, *
     steps, said = list(planning.steps(experiment, seed, offers)), notes.of(experiment, seed, offers)
     if as_json:
         plan = {"experiment": experiment.to_json(), "seed": seed, "steps": steps, "notes": said}
+        plan |= _sides_json(experiment, seed)
         print(json.dumps(plan | {"room_bytes": room}, indent=1))
         return
     out.print(f"{experiment.name} on {experiment.topology.name}, seed {seed}", markup=False)

@@ -24,7 +24,9 @@ def report(
 ) -> None:
     """Judge runs again and redraw their reports, from their folders alone."""
     from chaos.commands.repeating import judged_again
+    from chaos.commands.sides import compared
     from chaos.report import render
+    from chaos.statistics.sides import is_sides
 
     codes = []
     for folder in runs:
@@ -32,6 +34,11 @@ def report(
             if redact:
                 raise InvalidInput(f"{folder} is a series", remedy="name the runs in it: they are redacted one by one")
             codes.append(judged_again(folder))
+            continue
+        if is_sides(folder):
+            if redact:
+                raise InvalidInput(f"{folder} has sides", remedy="name the runs in it: they are redacted one by one")
+            codes += compared(folder, render)
             continue
         if (folder / RECORD).is_file():
             if redact:

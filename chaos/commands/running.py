@@ -55,14 +55,30 @@ def run(
         ),
     ] = None,
     fail_on_known: FailOnKnown = False,
+    side: Annotated[
+        str | None,
+        typer.Option("--side", help="Of an experiment with sides: one run of this one alone.", show_default=False),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            "--resume",
+            help="Of an experiment with sides: go on with the runs of this folder.",
+            metavar="FOLDER",
+            show_default=False,
+        ),
+    ] = None,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="On a cluster whose file allows more than one node: do not ask first.")
     ] = False,
 ) -> None:
-    """Run experiments; the worst outcome is the exit code. With --repeat: that of the series."""
+    """Run experiments; the worst outcome is the exit code. With --repeat: that of the series. An experiment with sides
+    (vary): that of the comparison."""
     from chaos.base.console import Reporter
+    from chaos.commands import sides
     from chaos.definitions import objectives
     from chaos.definitions.existing import is_existing
+    from chaos.definitions.varied import Varied
     from chaos.observe.proof import problems
     from chaos.registry import GRAMMAR, PROVIDERS, load_experiment
     from chaos.run import retrying, space
@@ -81,14 +97,26 @@ def run(
     controlled = not no_controller
     good = objectives.parse(objective or (), GRAMMAR.operations)
     loaded = for_each(
-        lambda file: load_experiment(file, topology=topology, controlled=controlled, good=good), experiments
+        lambda file: load_experiment(
+            file, topology=topology, controlled=controlled, good=good, sides=on is None or not is_existing(on)
+        ),
+        experiments,
     )
+    of_side = _of_side(loaded, side, resume)
+    if side is not None and repeat is not None:
+        raise InvalidInput("--side makes one run, and --repeat a series", remedy="run all sides: leave both out")
     if retry is not None and repeat is not None:
         raise InvalidInput(
             "--retry-inconclusive and --repeat: how many runs a series has is fixed before the first",
             remedy="leave one of them out",
         )
     retries = None if retry is None else retrying.Retries.parse(retry)
+    given = (("--repeat", repeat), ("--retry-inconclusive", retry), ("--fail-on-known", fail_on_known or None))
+    sides.refuse_options(loaded, [name for name, value in given if value is not None])
+    for experiment in loaded:
+        if isinstance(experiment, Varied):
+            sides.refuse_wrong(experiment)
+    plans = [each for experiment in loaded for each in _plans(experiment)]
     if on is not None and is_existing(on):
         from chaos.commands.running_on import runs_on
 
@@ -113,9 +141,9 @@ def run(
         kinds.refuse_home(kind, opensearch_home)
     else:
         lab = kinds.attach(on)
-        for experiment in loaded:
+        for experiment in plans:
             needed = experiment.topology
-            if needed.to_json() | {"file": None} != lab.topology.to_json() | {"file": None}:
+            if not _serves(lab, experiment, alone=len(plans) == len(loaded)):
                 raise InvalidInput(
                     f"lab '{on}' runs topology {lab.topology.name}, but {experiment.name} needs {needed.name}",
                     remedy=f"start one with: opensearch-chaos lab up {needed.name}",
@@ -129,8 +157,9 @@ def run(
             )
     if dry_run:
         print_plans(loaded, seed, lab=lab, kind=kind, repeat=repeat)
-    for_each(lambda experiment: refuse_lacking(experiment, PROVIDERS, lab, kind), loaded)
-    space.refuse_scarce(space.wanted(loaded, out_folder, kind=kind, own_lab=lab is None, times=repeat or 1))
+    for_each(lambda experiment: refuse_lacking(experiment, PROVIDERS, lab, kind), plans)
+    all_runs = [each for experiment in loaded for each in _plans(experiment) * getattr(experiment, "times", 1)]
+    space.refuse_scarce(space.wanted(all_runs, out_folder, kind=kind, own_lab=lab is None, times=repeat or 1))
     if dry_run:
         if retries is not None:
             out.print(f"a run that ends inconclusive is repeated once: {retries.words}", markup=False)
@@ -139,9 +168,20 @@ def run(
     if repeat is not None:
         from chaos.commands.repeating import repeated
 
-        given = (repeat, out_folder, seed, topology, lab, opensearch_home, quiet, kind, controlled)
-        raise typer.Exit(int(repeated(loaded, *given, fail_on_known=fail_on_known)))
+        how = (repeat, out_folder, seed, topology, lab, opensearch_home, quiet, kind, controlled)
+        raise typer.Exit(int(repeated(loaded, *how, fail_on_known=fail_on_known)))
     for experiment in loaded:
+        if isinstance(experiment, Varied):
+            try:
+                asked = sides.Asked(out_folder, seed, topology, lab, opensearch_home, quiet, kind, resume)
+                codes.append(sides.run_sides(experiment, asked))
+            except ChaosError as error:
+                say_error(error)
+                codes.append(error.exit_code)
+                break
+            if codes[-1] in (Exit.ABORTED, Exit.DIRTY):
+                break
+            continue
 
         def one(second_of: dict[str, Any] | None, experiment: Any = experiment) -> Any:
             reporter = Reporter(quiet=quiet)
@@ -153,6 +193,7 @@ def run(
                     on=On(kind if lab is None else lab.kind),
                     topology=topology,
                     controlled=controlled,
+                    side=of_side,
                 ),
                 out=out_folder,
                 providers=PROVIDERS,
@@ -181,3 +222,50 @@ def run(
     if retries is not None and retries.runs > 1:
         say(retries.tally)
     raise typer.Exit(int(min(codes, key=SEVERITY.index)))
+
+
+def _plans(experiment: Any) -> list[Any]:
+    """The experiments that are one plan each: those of its sides, or itself."""
+    return [side.experiment for side in getattr(experiment, "sides", ())] or [experiment]
+
+
+def _of_side(loaded: list[Any], side: str | None, resume: Path | None) -> Any:
+    """Which side is run alone, put into the place of the experiment with sides; None: no side is named.
+
+    Raises InvalidInput for options of sides where there are none.
+    """
+    from chaos.campaign.sides import of_side
+    from chaos.definitions.varied import Varied
+
+    given = [name for name, value in (("--side", side), ("--resume", resume)) if value is not None]
+    if not given:
+        return None
+    if len(loaded) != 1 or not isinstance(loaded[0], Varied):
+        raise InvalidInput(
+            f"{given[0]} is for one experiment with sides", remedy="name one file that has `vary`, or leave it out"
+        )
+    if len(given) > 1:
+        raise InvalidInput("--side makes one run, and --resume goes on with all", remedy="leave one of them out")
+    if side is None:
+        return None
+    experiment = loaded[0]
+    one = experiment.side(side)
+    loaded[0] = one.experiment
+    return of_side(experiment, one)
+
+
+def _serves(lab: Any, experiment: Any, *, alone: bool) -> bool:
+    """Whether a lab that is up is what an experiment needs. ``alone``: it has no sides, whose index settings differ.
+
+    What its workload says of the index is the run's own.
+    """
+    from chaos.definitions.topology import with_defaults
+    from chaos.load import workloads
+    from chaos.run.pool import made_of
+
+    needed = experiment.topology
+    if alone:
+        workload = workloads.of(experiment.load.workload, experiment.load.dataset)
+        there = with_defaults(lab.topology, workload.settings)
+        return bool(needed.to_json() | {"file": None} == there.to_json() | {"file": None})
+    return made_of(needed) == made_of(lab.topology)

@@ -101,6 +101,9 @@ def _operations(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
                 instead = f"operation: {bulks[0]} beside it, or no items" if bulks else "no items"
                 says = f"requests of the kind {kind} write one document each: expected {instead}"
                 yield Problem(("load", name, "items"), says)
+        elif given.ids == "automatic" and given.items is None:
+            says = "only bulks may leave ids to OpenSearch: expected operation: bulk, or no ids"
+            yield Problem(("load", name, "ids"), says)
         elif given.retry is not None and given.items is None:
             says = "what is sent again is what was rejected of a bulk: expected operation: bulk, or no retry"
             yield Problem(("load", name, "retry"), says)

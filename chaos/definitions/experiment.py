@@ -50,6 +50,7 @@ from chaos.definitions.selectors import NAME
 from chaos.definitions.slis import Sli, SliLimit, SliName
 from chaos.definitions.steps import FaultParams, Step
 from chaos.definitions.topology import Topology
+from chaos.definitions.vary import VaryFile
 from chaos.definitions.workload import WorkloadDefinition
 
 # ------------------------------------------------------------------------------------------------ load
@@ -122,6 +123,11 @@ class OperationFile(Strict):
         default=None, ge=2, le=MOST_ITEMS, description="of bulk requests: how many documents each has, for example 500"
     )
 
+    ids: Literal["explicit", "automatic"] = Field(
+        default="explicit",
+        description="of bulk requests; explicit: the load names each document, so what is sent twice is there once; "
+        "automatic: OpenSearch gives each document an id",
+    )
     retry: Retry | None = Field(
         default=None, description="of bulk requests: send again what was rejected (429); default never"
     )
@@ -260,7 +266,7 @@ class Operation(Strict):
     """One open-loop stream of requests. ``rate`` per second, ``good_within`` in seconds.
 
     ``operation``: the kind of request. ``writes``: whether each arrival writes documents of its own; ``items``: how
-    many.
+    many. ``automatic``: OpenSearch gives them their ids.
     """
 
     name: str
@@ -270,6 +276,7 @@ class Operation(Strict):
     writes: bool = False
     items: int = 1
     retry: Retry | None = None
+    automatic: bool = False
 
     @property
     def documents(self) -> float:
@@ -285,7 +292,7 @@ class Operation(Strict):
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        usual = {"writes": self.name == WRITE.name, "items": 1, "retry": None}
+        usual = {"writes": self.name == WRITE.name, "items": 1, "retry": None, "automatic": False}
         return {key: value for key, value in data.items() if key not in usual or value != usual[key]}
 
 
@@ -299,6 +306,7 @@ class ClosedLoop(Strict):
     writes: bool
     items: int = 1
     retry: Retry | None = None
+    automatic: bool = False
 
 
 class Load(Strict):
@@ -335,7 +343,7 @@ class Load(Strict):
     @property
     def stride(self) -> int:
         """The most documents that one request writes: by it documents are numbered (:mod:`chaos.base.ids`)."""
-        return max(operation.items for operation in self.every)
+        return max((operation.items for operation in self.every), default=1)
 
     @model_validator(mode="before")
     @classmethod
@@ -626,6 +634,9 @@ class ExperimentFile(Strict):
         description="how often each fault (kind or name) happens to you, for the projected availability of a year, "
         "for example {network.drop: 2/year}; one rate for the faults of one phase, which are one event",
     )
+    vary: VaryFile | None = Field(
+        default=None, description="variants of this experiment, whose runs alternate and are compared"
+    )
 
 
 class Experiment(Strict):
@@ -710,6 +721,7 @@ def resolve(
             writes=declared[name].writes,
             items=given.items or 1,
             retry=given.retry,
+            automatic=given.ids == "automatic",
         )
         for name, given in file.load.operations.items()
     )
@@ -721,6 +733,7 @@ def resolve(
             writes=declared[name].writes,
             items=given.items or 1,
             retry=given.retry,
+            automatic=given.ids == "automatic",
         )
         for name, given in file.load.closed.items()
     )

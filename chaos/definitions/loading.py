@@ -15,7 +15,7 @@ import chaos
 from chaos.base.errors import InvalidInput
 from chaos.base.operations import READ
 from chaos.base.units import Duration
-from chaos.definitions import crosschecks, objectives, slis
+from chaos.definitions import crosschecks, objectives, slis, varied, vary
 from chaos.definitions import experiment as experiments
 from chaos.definitions import topology as topologies
 from chaos.definitions import workload as workloads
@@ -25,9 +25,11 @@ from chaos.definitions.grammar import Grammar
 from chaos.definitions.selectors import NAME
 from chaos.definitions.source import Loc, Problem, Source, did_you_mean, shown
 from chaos.definitions.topology import VERSION, Topology, TopologyFile
+from chaos.definitions.varied import Side, SideSource, Varied
 from chaos.definitions.workload import Template, WorkloadDefinition, WorkloadFile
 
 _M = TypeVar("_M", bound=BaseModel)
+_T = TypeVar("_T", Topology, Topology | None)
 SUFFIXES = (".yaml", ".yml")
 KINDS = ("experiment", "topology", "upstream", "existing", "gameday", "workload")
 """What a definition may be; a file that does not say is an experiment."""
@@ -40,12 +42,14 @@ def load_experiment(
     topology: str | Path | Topology | None = None,
     controlled: bool = True,
     good: Mapping[str, Duration] | None = None,
+    sides: bool = False,
 ) -> Experiment:
     """Read an experiment with its topology. ``grammar``: what it may name.
 
     ``topology`` (a name, a path, or one that is already loaded) replaces the one that the file names. ``controlled``
     False: without its failover controllers. ``good``: objectives that replace the file's
-    (:func:`chaos.definitions.objectives.parse`).
+    (:func:`chaos.definitions.objectives.parse`). ``sides``: whoever asks can make the runs of an experiment with sides,
+    and gets a :class:`.Varied` of one; else such a file is refused.
     Raises :class:`InvalidInput`, whose message has one line ``file:line:column: …`` per error.
     """
     path = Path(path)
@@ -54,6 +58,7 @@ def load_experiment(
     file = validated(source, grammar.experiment_file, "experiment")
     errors: list[str] = []
     found: Topology | None = None
+    where: Path | None = None
     named = topology if topology is not None else source.data.get("topology")
     if isinstance(named, Topology):
         found = named
@@ -71,31 +76,101 @@ def load_experiment(
             except InvalidInput as error:
                 errors.append(error.message)
     dataset: WorkloadDefinition | None = None
-    wanted: Mapping[str, Any] = {}
-    if file is not None and re.search(WORKLOAD_FILE, file.load.workload):
-        try:
-            dataset = load_workload(file.load.workload, near=path)
-        except InvalidInput as error:
-            errors.append(error.message)
-        else:
-            source.add(_unlike(file, dataset, grammar))
-            wanted = dataset.settings
-    elif file is not None:
-        wanted = grammar.settings(file.load.workload)
+    if file is not None:
+        dataset, found = _with_workload(file, found, source, grammar, errors)
     if file is not None and found is not None:
-        found = topologies.with_defaults(found, wanted)
-        if wanted:
-            source.add(Problem(("load", "workload"), each.says) for each in topologies.check_copies(found))
         source.add(crosschecks.check(file, found, grammar))
+        if file.vary is not None:
+            source.add(vary.check(file.vary, file.phases))
     errors = source.errors() + errors
     if errors or file is None or found is None:
         raise InvalidInput("\n".join(errors))
+    if file.vary is not None:
+        _refuse_sides(source, sides=sides, controlled=controlled, where=where)
     if not controlled:
         if file.controller is None:
             raise InvalidInput(f"{path}: there are no controllers to leave out", remedy="leave out --no-controller")
         file = file.model_copy(update={"controller": None})
     resolved = experiments.resolve(file, found, path, grammar.declared(file.load.workload), dataset)
-    return objectives.override(resolved, good or {})
+    experiment = objectives.override(resolved, good or {})
+    if file.vary is None or where is None:
+        return experiment
+    return _varied(source, file.vary, experiment, where, grammar, given=topology is not None, good=good or {})
+
+
+def _refuse_sides(source: Source, *, sides: bool, controlled: bool, where: Path | None) -> None:
+    """Raises InvalidInput for a file with sides where one plan is wanted, or an option would change all sides alike."""
+    line, column = source.position((vary.KEY,), at_key=True)
+    at = f"{shown(source.path)}:{line}:{column}"
+    if not sides or where is None:
+        raise InvalidInput(
+            f"{at}: this experiment has sides, and an experiment that is one plan was expected",
+            remedy="run it with: opensearch-chaos run, on labs; or take `vary` out",
+        )
+    if not controlled:
+        raise InvalidInput(f"{at}: the sides say which controllers there are", remedy="leave out --no-controller")
+
+
+def _varied(
+    source: Source,
+    file: vary.VaryFile,
+    base: Experiment,
+    where: Path,
+    grammar: Grammar,
+    *,
+    given: bool,
+    good: Mapping[str, Duration],
+) -> Varied:
+    """The experiment with its sides. ``where``: the file of its topology; ``given``: an option names it.
+
+    Raises InvalidInput with every problem of every side.
+    """
+    errors: list[str] = []
+    made = []
+    for name, side in file.sides.items():
+        prefix = (vary.KEY, "sides", name)
+        topology: Topology
+        if isinstance(side.topology, str):
+            if given:
+                says = f"side {name} names its topology, so none can be given on the command line"
+                source.add([Problem((*prefix, "topology"), says)])
+                continue
+            try:
+                named = _find(side.topology, near=source.path)
+            except InvalidInput as error:
+                source.add([Problem((*prefix, "topology"), f"side {name}: {error.message}")])
+                continue
+            try:
+                topology = _topology(named)
+            except InvalidInput as error:
+                errors.append(error.message)
+                continue
+        else:
+            data = vary.merged(Source.read(where).data, side.topology or {})
+            below = SideSource.made(source, (*prefix, "topology"), data)
+            written = validated(below, TopologyFile, "topology")
+            if written is not None:
+                below.add(topologies.check(written))
+            source.lines += varied.lines(below, name)
+            if written is None or below.lines:
+                continue
+            topology = topologies.resolve(written, shown(where))
+        plain = {key: value for key, value in source.data.items() if key != vary.KEY}
+        overlay = {key: value for key, value in side.changes().items() if key != "topology"}
+        over = SideSource.made(source, prefix, vary.merged(plain, overlay))
+        whole = validated(over, grammar.experiment_file, "experiment")
+        if whole is not None:
+            dataset, topology = _with_workload(whole, topology, over, grammar, errors)
+            over.add(crosschecks.check(whole, topology, grammar))
+        source.lines += varied.lines(over, name)
+        if whole is None or over.lines:
+            continue
+        resolved = experiments.resolve(whole, topology, source.path, grammar.declared(whole.load.workload), dataset)
+        made.append(Side(name=name, changes=side.changes(), experiment=objectives.override(resolved, good)))
+    source.add(varied.alike(tuple(made)))
+    if errors := source.errors() + errors:
+        raise InvalidInput("\n".join(errors))
+    return Varied.of(base, tuple(made), times=file.times, decide=file.decide, tolerance=dict(file.tolerance))
 
 
 def load_topology(name_or_path: str | Path, near: str | Path | None = None) -> Topology:
@@ -116,6 +191,12 @@ def _topology(path: Path) -> Topology:
     source.raise_if_wrong()
     assert file is not None  # validated has added at least one problem otherwise
     return topologies.resolve(file, shown(path))
+
+
+def located_in(file: Path, loc: Loc, error: InvalidInput) -> InvalidInput:
+    """The same error with file, line and column of ``loc`` in an experiment's file."""
+    line, column = Source.read(file).position(loc, at_key=True)
+    return InvalidInput(f"{shown(file)}:{line}:{column}: {error.message}", remedy=error.remedy)
 
 
 # ------------------------------------------------------------------------------------------- workloads
@@ -166,6 +247,32 @@ def _template(path: Path) -> tuple[Template, list[str]]:
     if not isinstance(data, dict):
         return nothing, ["expected an object with settings and mappings"]
     return workloads.read_template(data)
+
+
+def _with_workload(
+    file: ExperimentFile, topology: _T, source: Source, grammar: Grammar, errors: list[str]
+) -> tuple[WorkloadDefinition | None, _T]:
+    """The workload of an experiment where it is a file, and the topology with what the workload says of its index.
+
+    What is wrong with the file goes to ``errors``, what is wrong with naming it to the ``source``.
+    """
+    dataset: WorkloadDefinition | None = None
+    wanted: Mapping[str, Any] = {}
+    if re.search(WORKLOAD_FILE, file.load.workload):
+        try:
+            dataset = load_workload(file.load.workload, near=source.path)
+        except InvalidInput as error:
+            errors.append(error.message)
+        else:
+            source.add(_unlike(file, dataset, grammar))
+            wanted = dataset.settings
+    else:
+        wanted = grammar.settings(file.load.workload)
+    if topology is None or not wanted:
+        return dataset, topology
+    whole = topologies.with_defaults(topology, wanted)
+    source.add(Problem(("load", "workload"), each.says) for each in topologies.check_copies(whole))
+    return dataset, whole
 
 
 def _unlike(file: ExperimentFile, dataset: WorkloadDefinition, grammar: Grammar) -> Iterator[Problem]:
@@ -263,6 +370,8 @@ def _problems(error: ValidationError, model: type[BaseModel]) -> Iterator[Proble
             continue  # as many as there must be: it is short of those that are wrong, each of which is told
         if loc and loc[-1] == "[key]":  # a mapping's key that does not fit
             yield Problem(loc[:-1], f"{_name(loc[:-1])}{_says(detail)}", at_key=True)
+        elif detail["type"] == "extra_forbidden" and (why := vary.why_fixed(loc)) is not None:
+            yield Problem(loc, why, at_key=True)
         elif detail["type"] == "extra_forbidden":
             known = did_you_mean(str(loc[-1]), _keys(model, loc[:-1]))
             yield Problem(loc, f'unknown key "{loc[-1]}": {known}', at_key=True)
@@ -307,6 +416,7 @@ _BOUNDS: dict[str, Callable[[dict[str, Any]], str]] = {
     "string_pattern_mismatch": lambda ctx: _PATTERNS.get(ctx["pattern"], f"text like {ctx['pattern']}"),
     "string_too_short": lambda ctx: "some text",
     "too_short": lambda ctx: f"at least {ctx['min_length']}",
+    "too_long": lambda ctx: f"at most {ctx['max_length']}",
 }
 
 

@@ -18,6 +18,7 @@ FILE = Path(__file__).parents[2] / "docs" / "reference.md"
 COMMAND = "python -m chaos.registry"
 EXPERIMENT = {
     "KnownWeakness": "expect.known_weakness",
+    "Retry": "load.write.retry",
     "CompareAndSet": "load.cas",
     "Visibility": "load.visibility",
     "Client": "load.client",
@@ -36,6 +37,8 @@ EXPERIMENT = {
     "GuardCommand": "guards.command",
     "SliLimit": "guards.sli.NAME",
     "Controller": "controller",
+    "VaryFile": "vary",
+    "SideFile": "vary.sides.NAME",
 }
 """Parts of the schema, and where they stand in a file; in the order of the page, after the load and its operations."""
 EXISTING = {

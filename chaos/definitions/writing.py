@@ -109,6 +109,8 @@ def _load(load: Load) -> Iterator[str]:
             written["operation"] = operation.operation
         if operation.items != 1:
             written["items"] = operation.items
+        if operation.automatic:
+            written["ids"] = "automatic"
         if operation.retry is not None:
             written["retry"] = plain(operation.retry) or {}
         yield f"  {operation.name}: {flow(written)}"
@@ -116,6 +118,7 @@ def _load(load: Load) -> Iterator[str]:
         given: dict[str, Any] = {"clients": loop.clients}
         given |= {"operation": loop.operation} if loop.operation != usual.get(loop.name) else {}
         given |= {"items": loop.items} if loop.items != 1 else {}
+        given |= {"ids": "automatic"} if loop.automatic else {}
         given |= {"retry": plain(loop.retry) or {}} if loop.retry is not None else {}
         yield f"  {loop.name}: {flow(given)}"
     for name, check in (("cas", load.cas), ("visibility", load.visibility)):

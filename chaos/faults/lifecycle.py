@@ -571,6 +571,7 @@ def undo_entries(
     ledger: Ledger,
     entries: Iterable[Entry],
     done: Callable[[Entry, str | None], None] = lambda entry, failure: None,
+    by_others: Callable[[str], None] | None = None,
 ) -> list[str]:
     """Apply each inverse in the order given, host by host at once; every one is tried. Returns what failed.
 
@@ -578,7 +579,8 @@ def undo_entries(
     leader that is let go may still carry out what it was asked while it stood.
     A move whose answer was never seen stays open where its inverse found nothing of it and it may still arrive
     (:func:`on_its_way`). While anything is left, what is written down on the cluster is not forgotten.
-    What another process has undone since (:meth:`Ledger.undone_by_others`) is left alone, and named.
+    What another process has undone since (:meth:`Ledger.undone_by_others`) is left alone, and named: among what failed,
+    for whoever thought to hold the cluster; or to ``by_others``, for who only wants to know that nothing is left.
     ``done`` is told of each, with what failed, from the thread that did it; it must not raise.
     """
     every = list(entries)
@@ -595,6 +597,11 @@ def undo_entries(
             try:
                 if entry.inverse is not None and entry.inverse.last and left:
                     continue  # what is left to undo must stay written down
+                if entry.number in others and by_others is not None:
+                    by_others(f"{entry.inverse}: {others[entry.number]}")
+                    ledger.note(entry, "undone", others[entry.number])
+                    done(entry, None)
+                    continue
                 if entry.number in others:
                     raise NotOurs(others[entry.number])
                 seen = None if entry.inverse is None else entry.inverse.apply(lab)

@@ -74,6 +74,7 @@ class Plan(TypedDict, total=False):
     steps: list[PlannedStep]
     notes: list[str]
     second_of: dict[str, Any]
+    side: dict[str, Any]
     judged_by: str
 
 

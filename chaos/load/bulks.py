@@ -44,10 +44,22 @@ class Bulks:
     """Makes the bulks of one operation. ``index``: where they go, an alias where that must be there.
 
     ``items``: documents in each; ``stride``: the most that any request of the load has (:mod:`chaos.base.ids`).
+    ``automatic``: OpenSearch gives each document its id, and ours is only what it is routed by. So what it is, and to
+    which shard it belongs, is known as if it were its id, and what was sent twice is there twice.
     """
 
-    def __init__(self, workload: Workload, index: str, items: int, stride: int, pause: Pause = no_pause) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        index: str,
+        items: int,
+        stride: int,
+        pause: Pause = no_pause,
+        *,
+        automatic: bool = False,
+    ) -> None:
         self._pause = pause
+        self._names = "routing" if automatic else "_id"
         self._workload = workload
         self._path = f"/{index}/_bulk?{BULK_FIELDS}"
         self._items, self._stride = items, stride
@@ -59,8 +71,9 @@ class Bulks:
     def of(self, numbers: Sequence[int]) -> Request:
         """The bulk of these documents."""
         body = self._workload.body
+        names = self._names
         lines = [
-            f'{{"index":{{"_id":"{doc_id}"}}}}\n{body(doc_id)}\n'
+            f'{{"index":{{"{names}":"{doc_id}"}}}}\n{body(doc_id)}\n'
             for piece in in_pieces(numbers, self._pause)
             for doc_id in map(write_id, piece)
         ]
@@ -113,12 +126,19 @@ class Fates:
 
 
 def judge(
-    answer: Mapping[str, Any], numbers: Sequence[int], index: str, copies: int | None, pause: Pause = no_pause
+    answer: Mapping[str, Any],
+    numbers: Sequence[int],
+    index: str,
+    copies: int | None,
+    pause: Pause = no_pause,
+    *,
+    automatic: bool = False,
 ) -> tuple[Outcome, str, bytes]:
     """What became of a bulk of these documents: the request's outcome, what is wrong with the answer (or nothing), and
     the outcome of each document (:class:`~chaos.history.format.ItemOutcome`).
 
-    ``index``: the concrete one; ``copies``: of each shard, None where that is not known.
+    ``index``: the concrete one; ``copies``: of each shard, None where that is not known. ``automatic``: ids are
+    OpenSearch's, so answers that were swapped cannot be told, and only one id that comes twice is wrong.
     Raises one of :data:`chaos.opensearch.rest.UNREADABLE` for what is no answer to a bulk.
     """
     errors, items = answer["errors"], answer["items"]
@@ -128,10 +148,10 @@ def judge(
     if len(items) != number:
         return Outcome.WRONG, f"a bulk of {number} documents answered for {len(items)}", bytes([UNKNOWN]) * number
     outcomes, says = bytearray(number), ""
-    place = 0
+    place, given = 0, set[str]()
     for piece in in_pieces(numbers, pause):
         for n in piece:
-            outcomes[place], wrong = _item(items[place], write_id(n), index, copies)
+            outcomes[place], wrong = _item(items[place], write_id(n), index, copies, given if automatic else None)
             says = says or wrong
             place += 1
     failed = sum(FIRST_FAILED <= each <= LAST_FAILED for each in outcomes)
@@ -170,12 +190,19 @@ def failures(items: list[Mapping[str, Any]]) -> list[tuple[int, Mapping[str, Any
     return [(status, item) for (status, _), item in found.items()]
 
 
-def _item(entry: Mapping[str, Any], doc_id: str, index: str, copies: int | None) -> tuple[int, str]:
-    """What one item says became of a document, and what is wrong with it."""
+def _item(
+    entry: Mapping[str, Any], doc_id: str, index: str, copies: int | None, given: set[str] | None
+) -> tuple[int, str]:
+    """What one item says became of a document, and what is wrong with it. ``given``: the ids that OpenSearch gave to
+    documents before it in this bulk; None: ids are ours."""
     item = entry.get("index")
     if item is None:
         return WRONG, f"bulk answered for {doc_id} with {', '.join(map(str, entry)) or 'nothing'}, not with index"
-    if item["_id"] != doc_id:
+    if given is not None:
+        if type(item["_id"]) is str and item["_id"] in given:
+            return WRONG, f"bulk answered with the id {item['_id']!r} twice"
+        given.add(str(item["_id"]))
+    elif item["_id"] != doc_id:
         return WRONG, f"bulk answered for {item['_id']!r} in the place of {doc_id}"
     status = item["status"]
     if type(status) is not int:

@@ -59,7 +59,7 @@ class OperationConfig(_Data):
     ``answer``: how its answers are judged; by default as the kind's name says.
     ``good_within_s``: for the status stream's count of good ones; None: every ok is good.
     ``items``: documents that each request writes. ``retry``: how what was rejected of a bulk is sent again; None: not
-    at all.
+    at all. ``automatic``: OpenSearch gives documents of bulks their ids.
     """
 
     name: str
@@ -69,6 +69,7 @@ class OperationConfig(_Data):
     good_within_s: float | None = None
     items: int = Field(default=1, ge=1)
     retry: RetryConfig | None = None
+    automatic: bool = False
 
     @model_validator(mode="before")
     @classmethod
@@ -78,7 +79,7 @@ class OperationConfig(_Data):
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        usual = {"answer": self.kind, "items": 1, "retry": None}
+        usual = {"answer": self.kind, "items": 1, "retry": None, "automatic": False}
         return {key: value for key, value in data.items() if usual.get(key, value) != value or key not in usual}
 
 
@@ -94,6 +95,7 @@ class ClosedConfig(_Data):
     clients: int = Field(ge=1)
     items: int = Field(default=1, ge=1)
     retry: RetryConfig | None = None
+    automatic: bool = False
     good_within_s: None = None
 
 
@@ -267,6 +269,11 @@ class DriverConfig(_Data):
     def stride(self) -> int:
         """The most documents that one request of the load writes: by it documents are numbered."""
         return max(operation.items for operation in self.every)
+
+    @property
+    def automatic(self) -> bool:
+        """Whether OpenSearch gives written documents their ids."""
+        return any(operation.automatic for operation in self.every)
 
     @property
     def at_once(self) -> int:

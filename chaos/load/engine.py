@@ -207,7 +207,14 @@ class Engine:
             None if config.alias is None else self._workload.strided(config.alias, config.documents, config.stride)
         )
         self._bulks = [
-            Bulks(self._workload, config.alias or config.index, each.items, self._stride, _let_others_on)
+            Bulks(
+                self._workload,
+                config.alias or config.index,
+                each.items,
+                self._stride,
+                _let_others_on,
+                automatic=each.automatic,
+            )
             if each.answer == "bulk"
             else None
             for each in config.every
@@ -238,7 +245,13 @@ class Engine:
             visible_after_s=config.visible_after_s,
         )
         self._judge = Judge(
-            self._workload, self._known, config.index, shards=config.shards, copies=config.copies, pause=_let_others_on
+            self._workload,
+            self._known,
+            config.index,
+            shards=config.shards,
+            copies=config.copies,
+            pause=_let_others_on,
+            automatic=config.automatic,
         )
         self._checks = self._checks_on_data()
 

@@ -12,9 +12,12 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+import numpy as np
+import numpy.typing as npt
 from opensearchpy import OpenSearch
 from opensearchpy.exceptions import OpenSearchException
 from opensearchpy.helpers import bulk
@@ -53,6 +56,18 @@ class Request(NamedTuple):
     least_hits: int = 0
     asks: Asked | None = None
     answer: Answer | None = None
+
+
+def as_column(values: list[Any]) -> npt.NDArray[Any]:
+    """An array that keeps the types of these: of integers or floats where all are of one kind and fit, else objects."""
+    types = set(map(type, values))
+    for kind, dtype in ((int, np.int64), (float, np.float64)):
+        if types <= {kind}:
+            with suppress(OverflowError):
+                return np.array(values, dtype)
+    column = np.empty(len(values), object)
+    column[:] = values
+    return column
 
 
 class Requests(Protocol):
@@ -106,6 +121,16 @@ class Workload(ABC):
         Raises ``ValueError`` for an id that is none of ours.
         """
 
+    def columns(self, kind: str, numbers: npt.NDArray[np.int64], names: Collection[str]) -> dict[str, npt.NDArray[Any]]:
+        """Some of the :attr:`fields` of the documents ``<kind>-<number>``, none of which is a key, each field as one
+        array: of 64 bit integers or floats where all are, else of Python objects.
+
+        By default :meth:`numbers` is asked for each. The final read-back asks for every document of the run: a workload
+        of millions says it in arrays.
+        """
+        rows = [self.numbers(f"{kind}-{number}") for number in numbers.tolist()]
+        return {name: as_column([row[name] for row in rows]) for name in names}
+
     @abstractmethod
     def content(self, doc_id: str, value: int = 0) -> dict[str, Any]:
         """The whole content of a document; of a key the one with which it holds ``value``. Raises as above."""
@@ -117,10 +142,6 @@ class Workload(ABC):
         Raises ``ValueError`` for an id that is none of ours.
         """
         return ()
-
-    def text_of(self, content: Mapping[str, Any]) -> str:
-        """The text in the content of a document; nothing where documents have none."""
-        return "" if self.text is None else str(content[self.text])
 
     def body(self, doc_id: str) -> str:
         """A document as it goes over the wire."""
@@ -194,6 +215,13 @@ class Workload(ABC):
             text = str(found[self.text]).split() if self.text is not None else []
             if len(text) > MOST_IN_TEXT or set(text) - set(self.words):
                 yield f"the text of {doc_id} has other words than its words, or more than {MOST_IN_TEXT}"
+        for kind in ("p", "w", "v"):
+            said = self.columns(kind, np.arange(TRIED), self.fields)
+            right = Workload.columns(self, kind, np.arange(TRIED), self.fields)
+            for name in self.fields:
+                if said[name].dtype != right[name].dtype or said[name].tolist() != right[name].tolist():
+                    some = f"the documents {kind}-0 to {kind}-{TRIED - 1}"
+                    yield f"its columns say another {name} of {some} than its numbers"
 
     def _unfit_mapping(self) -> Iterator[str]:
         properties = self.mapping["properties"]

@@ -4,76 +4,112 @@ A document lives three times in a copy, and a search or a get looks at one of th
 indexed from it, and the columns by which one sorts and aggregates. What each must be follows from the id (and from
 the value, for a key of compare-and-set). What is shown, on the very copy:
 
-* **doc values**: of every document, all numbers, while all ids are enumerated.
-* **source**: every field, with its type, and no field more. Of all documents, or of a sample.
-* **index**, of the same documents: each is found by each word of its text and by no other word, known or not (a
-  query for each word and one for all terms between them, asked of each document). It is found by its id, and by each
-  of its numbers: counts are compared, and only where they differ the ids. Numbers are asked for in sets that differ in
-  one bit of the value's rank, so that none can stand for another; of the workload's unique one all values at once,
-  because none of them is any other document's. Two faults in numbers that make up for each other in every
-  count would be overlooked.
+* **doc values**: of every document, all fields that the workload names, while all ids are enumerated.
+* **source**: every field, with its type, and no field more. Of all documents up to :data:`SOURCES` in all, of more of
+  a sample of so many.
+* **index**, of :data:`WHOLE` documents of each shard: each is found by each word of its text and by no other word,
+  known or not (a query for each word and one for all terms between them, asked of each document). It is found by its
+  id, and by each of its numbers: counts are compared, and only where they differ the ids. Numbers are asked for in sets
+  that differ in one bit of the value's rank, so that none can stand for another; of the workload's unique one all
+  values at once, because none of them is any other document's. Two faults in numbers that make up for each other in
+  every count would be overlooked. A workload without a text has no words to ask for.
 * **positions**: the whole text of some documents of each copy, as a phrase.
 
 Not shown: norms (how long a text is, for scores), frequencies and positions of the documents that were not asked for
-as a phrase.
+as a phrase; fields that are no whole numbers, and keywords, are not looked for in the index.
 
 Numbers are asked for by one clause for each search and never beside another: OpenSearch answers further clauses, named
 queries and aggregations from doc values when that is cheaper, and the points would not be looked at.
+
+Documents of a page are compared as arrays, field by field. Where something is not as it should be, or of another shape,
+the documents of that page are looked at one by one.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Any
+from itertools import chain, islice, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from chaos.base.ids import is_key
 from chaos.load import workloads
-from chaos.load.workload import Workload
-from chaos.observe.copies import CopySearch, NotRead
-from chaos.opensearch.routing import shard_of
+from chaos.load.workload import Workload, as_column
+from chaos.observe.copies import CopySearch, NotRead, P, odd_answer, page
+from chaos.observe.idsets import KEY, KINDS, Collected, Ids, Ints, Numbers, parsed, parts
+from chaos.opensearch.rest import UNREADABLE
 
+SOURCES = 1_000_000
+"""Documents in all whose sources are all compared; of more, so many are drawn."""
 WHOLE = 20_000
-"""Documents of a shard that are all compared in full; of more, so many are drawn."""
+"""Documents of a shard whose index is compared; of more, so many are drawn."""
 PAGE = 2000
-"""Sources in one answer: some 500 kB."""
+"""Documents in one answer that has their sources, at most."""
+PAGE_BYTES = 4 << 20
+"""What the sources in one answer may come to, by those of the first documents."""
+FOUND = 5000
+"""Ids in one answer, where a query is asked whom it finds."""
 PHRASES = 100
 """Documents of a copy that are looked for by their whole text."""
 AT_ONCE = 40
 """Phrases in one search: with their words below the 1024 clauses that a search may have."""
 WAYS = ("source", "index", "doc_values")
 """Where a document can be wrong."""
+TOLD = 10_000
+"""Documents of a copy of which it is kept in words what is wrong; of more that they are."""
 CLIPPED = 48
 """Characters that are shown of what was expected and of what was found."""
 OTHER = "?"
 """The name of the query for terms that are no words of ours."""
 
 
+class Wanted(NamedTuple):
+    """The documents of a shard that are looked into, the same on each of its copies.
+
+    ``indexed``: some of ``sources``, whose index is looked at too.
+    """
+
+    sources: Ids = Ids()
+    indexed: Ids = Ids()
+
+
 @dataclass
 class Contents:
     """What is inside the documents of one copy.
 
-    ``values``: what each key of compare-and-set holds. ``held``: the numbers that the doc values hold, where they do
-    not follow from the id. ``wanted``: of how many documents source and index were to be looked at. ``compared``: the
-    ids of those that were. ``phrases``: how many were looked for by their whole text. ``wrong``: by id, by way (see
-    :data:`WAYS`), in words. ``error``: why there is no more.
+    ``values``: what each key of compare-and-set holds. ``held``: the numbers that the doc values of keys and of ids
+    that are none of ours hold, where they do not follow from the id. ``wanted``: of how many documents the source was
+    to be looked at. ``compared``: the ids of those whose source was. ``indexed``: of those whose index was, the words
+    at least. ``phrases``: how many were looked for by their whole text. ``wrong``: by id, by way (see :data:`WAYS`), in
+    words, of the first :data:`TOLD` documents and all keys. ``error``: why there is no more.
     """
 
     workload: Workload = field(default_factory=lambda: workloads.named(workloads.DEFAULT))
     values: dict[str, int] = field(default_factory=dict)
     held: dict[str, dict[str, Any]] = field(default_factory=dict)
     wanted: int = 0
-    compared: set[str] = field(default_factory=set)
+    compared: Ids = field(default_factory=Ids)
+    indexed: Ids = field(default_factory=Ids)
     phrases: int = 0
     wrong: dict[str, dict[str, str]] = field(default_factory=dict)
     error: str | None = None
+    _untold: dict[str, Collected] = field(default_factory=dict)
 
     def blame(self, id: str, way: str, says: str) -> None:
         """Keep what is wrong with a document; the first of each way is told."""
-        self.wrong.setdefault(id, {}).setdefault(way, says)
+        if id in self.wrong or len(self.wrong) < TOLD or is_key(id):
+            self.wrong.setdefault(id, {}).setdefault(way, says)
+        else:
+            self._untold.setdefault(way, Collected()).add_one(id)
+
+    def wrong_in(self, way: str) -> Ids:
+        """The documents that are wrong in a way."""
+        told = Ids.of([id for id, ways in self.wrong.items() if way in ways])
+        return told | self._untold[way].ids() if way in self._untold else told
 
     def numbers(self, id: str, fields: Mapping[str, Any]) -> None:
         """Compare the doc values of a document: lists by field, as OpenSearch gives them."""
@@ -86,79 +122,140 @@ class Contents:
             self.held[id] = held
             return
         if not same(right, held):
-            self.held[id] = held
+            if is_key(id):
+                self.held[id] = held
             self.blame(id, "doc_values", differs(right, held))
 
     def right(self, id: str) -> dict[str, Any]:
         """What a document must be. Raises ``ValueError`` when it is none of ours."""
         return self.workload.content(id, self.values.get(id, 0))
 
-    def expected(self, id: str, name: str) -> Any:
-        """The number by which a document must be found: the right one, or of others what the doc values hold."""
+    def text(self, id: str) -> str:
+        """The text of a document; empty where the workload has none."""
+        return str(self.right(id)[self.workload.text]) if self.workload.text else ""
+
+    def expected(self, ids: Ids, name: str) -> Iterator[tuple[str, Ints, npt.NDArray[Any]]]:
+        """The values of a field by which documents must be found, those of one kind that are of our making at a time:
+        the kind, some numbers, the value of each."""
+        for kind, numbers in ids.kinds():
+            for first in range(0, len(numbers), AT_A_TIME):
+                part = numbers[first : first + AT_A_TIME].astype(np.int64)
+                if kind == KINDS[KEY]:
+                    yield kind, part, as_column([self.value(f"{kind}-{number}", name) for number in part.tolist()])
+                else:
+                    yield kind, part, self.workload.columns(kind, part, (name,))[name]
+
+    def value(self, id: str, name: str) -> Any:
+        """The value by which a document must be found: the right one, or of others what the doc values hold."""
         try:
             return self.workload.numbers(id, self.values.get(id, 0))[name]
         except ValueError:
-            return self.held[id].get(name)
+            return self.held.get(id, {}).get(name)
 
 
-def chosen(ours: Collection[str], shards: int, routing_shards: int, seed: int) -> dict[int, set[str]]:
+def odd(
+    workload: Workload, hits: Sequence[Mapping[str, Any]], kinds: npt.NDArray[np.int8], numbers: Ints
+) -> npt.NDArray[np.bool_]:
+    """Which documents of a page have other doc values than they must have, or must be looked at one by one.
+
+    ``kinds`` and ``numbers``: of their ids. Keys of compare-and-set and ids that are none of ours are among them.
+    """
+    found: npt.NDArray[np.bool_] = (kinds == KEY) | (kinds < 0)
+    for code, kind in enumerate(KINDS):
+        rows = np.flatnonzero(kinds == code)
+        if code != KEY and len(rows):
+            some = hits if len(rows) == len(hits) else [hits[row] for row in rows.tolist()]
+            found[rows] = _odd(workload, kind, numbers[rows], some)
+    return found
+
+
+def _odd(workload: Workload, kind: str, numbers: Ints, hits: Sequence[Mapping[str, Any]]) -> npt.NDArray[np.bool_]:
+    """The same of documents of one kind."""
+    found = np.zeros(len(numbers), np.bool_)
+    try:
+        each = [hit["fields"] for hit in hits]
+        values = {name: _single([fields[name] for fields in each]) for name in workload.fields}
+    except (LookupError, TypeError, ValueError):
+        return ~found
+    right = workload.columns(kind, numbers, workload.fields)
+    for name, held in values.items():
+        must = right[name]
+        if held.dtype != must.dtype:
+            return ~found
+        if must.dtype == object:
+            found |= np.array([not same(*pair) for pair in zip(must, held, strict=True)], np.bool_)
+        else:
+            found |= np.asarray(held != must, np.bool_)
+    return found
+
+
+AT_A_TIME = 1 << 17
+"""Documents whose values are made at once."""
+
+
+def chosen(ours: Ids, shards: int, routing_shards: int, seed: int) -> dict[int, Wanted]:
     """The documents of each shard whose content is compared, the same on every copy: all of them, or a sample.
 
-    A sample has all keys of compare-and-set, and of the others those whose hash with the ``seed`` comes first.
+    A sample has all keys of compare-and-set, and of the others those that come first in an order that follows from
+    their ids and the ``seed``.
     """
-    by_shard: dict[int, list[str]] = {shard: [] for shard in range(shards)}
-    for id in ours:
-        by_shard[shard_of(id, shards, routing_shards)].append(id)
-    return {shard: set(drawn(ids, seed, WHOLE)) for shard, ids in by_shard.items()}
+    most = SOURCES if len(ours) <= SOURCES else SOURCES // shards
+    found = {}
+    for shard, mine in enumerate(ours.by_shard(shards, routing_shards)):
+        source = mine.drawn(seed, most)
+        found[shard] = Wanted(source, source.drawn(seed, WHOLE))
+    return found
 
 
-def drawn(ids: Collection[str], seed: int, most: int) -> list[str]:
-    """At most so many of the ids: all, or those that come first."""
-    if len(ids) <= most:
-        return sorted(ids)
-    salt = str(seed).encode()
-
-    def place(id: str) -> tuple[bool, bytes]:
-        return not is_key(id), hashlib.blake2b(id.encode(), digest_size=8, salt=salt[:16]).digest()
-
-    return sorted(ids, key=place)[:most]
-
-
-def look_inside(copy: CopySearch, ids: Collection[str], wanted: Collection[str], inside: Contents, seed: int) -> None:
+def look_inside(
+    copy: CopySearch, ids: Ids, wanted: Wanted, inside: Contents, seed: int, judged: Callable[[bytes], Sourced]
+) -> None:
     """Compare source and index of the documents ``wanted`` of a copy that holds ``ids``; adds to ``inside``.
 
-    Doc values have been compared before (:meth:`Contents.numbers`). Never raises for what the cluster answers: what
+    ``judged``: makes a :class:`Sourced` of an answer, which copies may share.
+
+    Doc values have been compared before (:func:`odd`). Never raises for what the cluster answers: what
     was found stands, and ``inside.error`` says why there is no more. A write that nobody has heard of since the faults
     may come while the copy is read; it is none of those that were there before, and is left alone.
     """
-    here = [id for id in wanted if id in ids]
-    known = set(here)
-    inside.wanted = len(here)
-    if not here:
+    here, sources = wanted.indexed & ids, wanted.sources & ids
+    rest = sources - here
+    inside.wanted = len(sources)
+    if not sources:
         return
+    compared, indexed = Collected(), Collected()
     try:
-        for hit in _hits(copy, here, inside.workload, everything=2 * len(here) >= len(ids)):
-            if hit["_id"] in known:
-                _judge(hit, inside)
-        if gone := len(here) - len(inside.compared):
+        try:
+            for part in _searched(copy, here, ids, inside, page, words=True):
+                mine = [hit for hit in part.hits if hit["_id"] in here]
+                for hit in mine:
+                    _judge(hit, inside)
+                    _judge_words(hit, inside)
+                indexed.add([str(hit["_id"]) for hit in mine])
+            for sourced in _searched(copy, rest, ids, inside, judged, words=False):
+                compared.add_parts(*sourced.judge(rest, inside))
+        finally:
+            inside.indexed = indexed.ids()
+            inside.compared = inside.indexed | compared.ids()
+        if gone := len(sources) - len(inside.compared):
             inside.error = f"{gone} documents did not come again when their source was asked for"
-        _ids(copy, here, inside)
+        _ids(copy, list(here), inside)
         for name in inside.workload.fields:
             _points(copy, ids, here, name, inside)
-        _phrases(copy, drawn([id for id in here if inside.workload.text_of(inside.right(id))], seed, PHRASES), inside)
+        if inside.workload.text:
+            texts = Ids.of([id for id in here if inside.text(id)])
+            _phrases(copy, list(texts.drawn(seed, PHRASES)), inside)
     except NotRead as error:
         inside.error = str(error)
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        inside.error = f"an answer that cannot be read: {type(error).__name__} {error}"
+    except UNREADABLE as error:
+        inside.error = str(odd_answer(error))
 
 
 # ---- source and words ------------------------------------------------------------------------------------------
 
 
 def _by_words(workload: Workload) -> list[dict[str, Any]]:
-    """A query for each word, named by it, and one for every term between them; none where there is no text."""
-    if workload.text is None:
-        return []
+    """A query for each word, named by it, and one for every term between them."""
     edges = ["", *workload.words, ""]
     gaps = [
         {"range": {workload.text: ({"gt": low} if low else {}) | ({"lt": high} if high else {})}}
@@ -168,18 +265,63 @@ def _by_words(workload: Workload) -> list[dict[str, Any]]:
     return [*known, {"bool": {"should": gaps, "_name": OTHER}}]
 
 
-def _hits(copy: CopySearch, here: list[str], workload: Workload, *, everything: bool) -> Iterator[dict[str, Any]]:
-    """The documents with their source and the words that find them. ``everything``: by reading all of the copy."""
-    parts = [here] if everything else list(_parts(sorted(here), PAGE))
-    for part in parts:
-        which: dict[str, Any] = {"match_all": {}} if everything else {"ids": {"values": part}}
-        query = {"bool": {"filter": [which], "should": _by_words(workload)}}
-        for page in copy.pages({"query": query, "_source": True}, PAGE):
-            yield from page.hits
+class Sourced:
+    """A page of documents with their sources, as it was judged: what every copy with the same page has in common."""
+
+    def __init__(self, workload: Workload, answer: bytes) -> None:
+        """Raises :class:`NotRead` where the answer cannot be read."""
+        found = page(answer)
+        self.size, self.after = found.size, found.after
+        try:
+            self._ids = [str(hit["_id"]) for hit in found.hits]
+            self._kinds, self._numbers = parsed(self._ids)
+            alone = (self._kinds == KEY) | (self._kinds < 0)
+            for row in np.flatnonzero(~alone).tolist():
+                alone[row] = not same(workload.content(self._ids[row]), found.hits[row].get("_source"))
+        except UNREADABLE as error:
+            raise odd_answer(error) from error
+        self._odd = {row: found.hits[row] for row in np.flatnonzero(alone).tolist()}
+
+    def judge(self, some: Ids, inside: Contents) -> tuple[dict[str, Numbers], list[str]]:
+        """Add what is wrong with those documents that are among ``some``. Returns which those are, as :func:`parts`."""
+        mine = some.has(self._kinds, self._numbers)
+        for row in self._odd:
+            mine[row] = self._ids[row] in some
+            if mine[row]:
+                _judge(self._odd[row], inside)
+        rows = np.flatnonzero(mine)
+        return parts([self._ids[row] for row in rows.tolist()], self._kinds[rows], self._numbers[rows])
+
+
+def _searched(
+    copy: CopySearch, some: Ids, ids: Ids, inside: Contents, made: Callable[[bytes], P], *, words: bool
+) -> Iterator[P]:
+    """Answers that have some of the documents ``ids`` of a copy with their source, and others beside; where ``words``,
+    with the words that find them.
+
+    Where they are half of all or more, by reading all of the copy.
+    """
+    if not some:
+        return
+    size = _page(some, inside)
+    everything = 2 * len(some) >= len(ids)
+    groups: Iterator[list[str]] = iter([[]]) if everything else _parts(some, size)
+    for named in groups:
+        which: dict[str, Any] = {"match_all": {}} if everything else copy.named(named)
+        query: dict[str, Any] = which
+        if words and inside.workload.text:
+            query = {"bool": {"filter": [which], "should": _by_words(inside.workload)}}
+        yield from copy.pages({"query": query, "_source": True}, size, made)
+
+
+def _page(some: Ids, inside: Contents) -> int:
+    """How many documents' sources to ask for at once."""
+    sizes = [len(json.dumps(inside.right(id), ensure_ascii=False).encode()) for id in some.first(20)]
+    return max(1, min(PAGE, PAGE_BYTES // (max(sizes) + 100)))
 
 
 def _judge(hit: dict[str, Any], inside: Contents) -> None:
-    """One document's source and words."""
+    """One document's source."""
     id, found = str(hit["_id"]), hit.get("_source")
     if is_key(id) and isinstance(found, dict):
         value, believed = inside.workload.believed(id, found), inside.values.get(id)
@@ -190,10 +332,16 @@ def _judge(hit: dict[str, Any], inside: Contents) -> None:
             inside.wrong.pop(id, None)
             inside.blame(id, "doc_values", differs(inside.workload.numbers(id, value), inside.held.get(id)))
     right = inside.right(id)
-    inside.compared.add(id)
     if not same(right, found):
         inside.blame(id, "source", differs(right, found))
-    words, terms = set(inside.workload.text_of(right).split()), {str(name) for name in hit.get("matched_queries") or ()}
+
+
+def _judge_words(hit: dict[str, Any], inside: Contents) -> None:
+    """The words by which one document is found."""
+    if not inside.workload.text:
+        return
+    id = str(hit["_id"])
+    words, terms = set(inside.text(id).split()), {str(name) for name in hit.get("matched_queries") or ()}
     if words != terms:
         inside.blame(id, "index", _by_which(words - terms, terms - words))
 
@@ -214,34 +362,76 @@ def _by_which(missing: set[str], more: set[str]) -> str:
 
 def _ids(copy: CopySearch, here: list[str], inside: Contents) -> None:
     """Every document is found by its id."""
-    for part in _parts(sorted(here), WHOLE):
-        query = {"ids": {"values": part}}
+    for part in _parts(here, WHOLE):
+        query = copy.named(part)
         if copy.count(query) != len(part):
             for id in set(part) - _found(copy, query):
                 inside.blame(id, "index", "not found by its id")
 
 
-def _points(copy: CopySearch, ids: Collection[str], here: list[str], name: str, inside: Contents) -> None:
-    """Every document is found by its number, and none by a number that it has not."""
-    values = sorted({inside.expected(id, name) for id in here})
-    ranks = {value: rank for rank, value in enumerate(values, 1)}
+def _points(copy: CopySearch, ids: Ids, here: Ids, name: str, inside: Contents) -> None:
+    """Every document is found by its number, and none by a number that it has not.
+
+    Asked for are the numbers of the documents ``here``. All of ``ids`` that have one of them must be found.
+    """
+    each = [values for _, _, values in inside.expected(here, name)]
+    if not all(values.dtype == np.int64 for values in each):
+        return  # no whole numbers
+    values = np.unique(np.concatenate([*each, np.array([], np.int64)]))
+    if not len(values):
+        return
     alone = name == inside.workload.unique
     holders = here if alone else ids
-    numbered = {id: inside.expected(id, name) for id in holders}
-    holds = {id: ranks[value] for id, value in numbered.items() if type(value) is int and value in ranks}
-    for bit in range(1 if alone else len(values).bit_length()):
-        asked = values if alone else [value for value, rank in ranks.items() if rank >> bit & 1]
-        if not asked:
+    ranks = np.arange(1, len(values) + 1)
+    sets = [np.ones(len(values), np.bool_)] if alone else _by_bits(ranks)
+    counts = np.zeros(len(sets), np.int64)
+    for _, _, part in inside.expected(holders, name):
+        counts += _counted(part, values, sets)
+    strangers = {} if alone else {id: inside.value(id, name) for id in holders.others}
+    counts += _counted(as_column([each for each in strangers.values() if type(each) is int]), values, sets)
+    for asked, count in zip(sets, counts.tolist(), strict=True):
+        if not asked.any():
             continue
-        query = {"terms": {name: asked}}
-        wanted = set(holds) if alone else {id for id, rank in holds.items() if rank >> bit & 1}
-        if copy.count(query) == len(wanted):
-            continue
-        found = _found(copy, query)
-        for id in wanted - found:
-            inside.blame(id, "index", f"not found by {name} {inside.expected(id, name)}")
-        for id in (found - wanted) & set(holders):
-            inside.blame(id, "index", f"found by another {name} than its own, {inside.expected(id, name)}")
+        query = {"terms": {name: values[asked].tolist()}}
+        if copy.count(query) != count:
+            _blame_points(copy, query, values[asked], holders, name, inside, strangers)
+
+
+def _by_bits(ranks: Ints) -> list[npt.NDArray[np.bool_]]:
+    """For each bit the ranks that have it: no two ranks are in the same sets."""
+    return [(ranks >> bit & 1).astype(np.bool_) for bit in range(len(ranks).bit_length())]
+
+
+def _counted(part: npt.NDArray[Any], values: Ints, sets: list[npt.NDArray[np.bool_]]) -> Ints:
+    """How many of a part's values are in each of the sets of ``values``."""
+    if part.dtype != np.int64 or not len(part):
+        return np.zeros(len(sets), np.int64)
+    at = np.minimum(np.searchsorted(values, part), len(values) - 1)
+    each = np.bincount(at[values[at] == part], minlength=len(values))
+    return np.array([each[asked].sum() for asked in sets], np.int64)
+
+
+def _blame_points(
+    copy: CopySearch,
+    query: dict[str, Any],
+    asked: Ints,
+    holders: Ids,
+    name: str,
+    inside: Contents,
+    strangers: Mapping[str, Any],
+) -> None:
+    """Which documents a query for some values of a field finds and should not, or does not find and should."""
+    wanted = Collected()
+    for kind, numbers, part in inside.expected(holders, name):
+        if part.dtype == np.int64:
+            wanted.add([f"{kind}-{number}" for number in numbers[np.isin(part, asked)].tolist()])
+    here = asked.tolist()
+    wanted.add([id for id, value in strangers.items() if type(value) is int and value in here])
+    must, found = wanted.ids(), _found(copy, query)
+    for id in must - found:
+        inside.blame(id, "index", f"not found by {name} {inside.value(id, name)}")
+    for id in (found - must) & holders:
+        inside.blame(id, "index", f"found by another {name} than its own, {inside.value(id, name)}")
 
 
 def _phrases(copy: CopySearch, some: list[str], inside: Contents) -> None:
@@ -251,8 +441,8 @@ def _phrases(copy: CopySearch, some: list[str], inside: Contents) -> None:
             {
                 "bool": {
                     "filter": [
-                        {"ids": {"values": [id]}},
-                        {"match_phrase": {str(inside.workload.text): inside.workload.text_of(inside.right(id))}},
+                        copy.named([id]),
+                        {"match_phrase": {inside.workload.text: inside.text(id)}},
                     ]
                 }
             }
@@ -264,14 +454,18 @@ def _phrases(copy: CopySearch, some: list[str], inside: Contents) -> None:
             inside.blame(id, "index", "not found by its whole text")
 
 
-def _parts(ids: list[str], size: int) -> Iterator[list[str]]:
-    for first in range(0, len(ids), size):
-        yield ids[first : first + size]
+def _parts(ids: Collection[str], size: int) -> Iterator[list[str]]:
+    each = iter(ids)
+    while part := list(islice(each, size)):
+        yield part
 
 
-def _found(copy: CopySearch, query: dict[str, Any]) -> set[str]:
+def _found(copy: CopySearch, query: dict[str, Any]) -> Ids:
     """The ids that a query finds."""
-    return {str(hit["_id"]) for page in copy.pages({"query": query, "_source": False}, PAGE) for hit in page.hits}
+    found = Collected()
+    for part in copy.pages({"query": query, "_source": False}, FOUND, page):
+        found.add([str(hit["_id"]) for hit in part.hits])
+    return found.ids()
 
 
 # ---- values ----------------------------------------------------------------------------------------------------
@@ -283,6 +477,8 @@ def same(right: Any, found: Any) -> bool:
         return False
     if isinstance(right, dict):
         return right.keys() == found.keys() and all(same(value, found[key]) for key, value in right.items())
+    if isinstance(right, list):
+        return len(right) == len(found) and all(map(same, right, found))
     return bool(right == found)
 
 
@@ -313,3 +509,10 @@ def _shown(value: Any, beside: Any = None) -> str:
 def _only(values: Any) -> Any:
     """The one value of a field; what is not one is returned as it came."""
     return values[0] if isinstance(values, list) and len(values) == 1 else values
+
+
+def _single(values: list[Any]) -> npt.NDArray[Any]:
+    """The one value of a field of each document. Raises ``ValueError`` where one has more or none."""
+    if set(map(type, values)) != {list} or set(map(len, values)) != {1}:
+        raise ValueError("not one value each")
+    return as_column(list(chain.from_iterable(values)))

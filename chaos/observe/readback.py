@@ -1,19 +1,22 @@
 """The final read-back: every document that is there, with its content, from every live copy of its shard.
 
 Each copy is read on the node that holds it, over the direct path, after a refresh (:mod:`chaos.observe.copies`). A
-document that no live
-copy has is *lost*; one that only some have is *diverged*; one whose shard has no live copy is *unavailable*: nobody
-knows yet. Unless every node of the topology is in the cluster and none has any data of that shard on its disk
-(``_shard_stores``): then the shard is *destroyed*, and what had been acknowledged in it is lost.
+document that no live copy has is *lost*; one that only some have is *diverged*; one whose shard has no live copy is
+*unavailable*: nobody knows yet. Unless every node of the topology is in the cluster and none has any data of that shard
+on its disk (``_shard_stores``): then the shard is *destroyed*, and what had been acknowledged in it is lost.
 
 All documents of a copy are enumerated, not only those that are looked for. So a document is *recovered* when its
 write had no clear answer, which is allowed. It is *resurrected* when its write had been refused for sure, *unexpected*
 when nobody ever sent it. It is *duplicated* when a copy holds an id more than once or counts more documents than ids.
 
 A document of ours that is there must be right, whether it was acknowledged or not: in its source, in what was indexed
-from it, and in its doc values, on every copy (:mod:`chaos.observe.contents`). Source and index are compared for all
-documents of a shard up to :data:`~chaos.observe.contents.WHOLE`, beyond it for a sample that is drawn with the run's
-seed, the same on every copy. What is wrong is told with the copies on which it is, and those on which it is right.
+from it, and in its doc values, on every copy (:mod:`chaos.observe.contents`). Doc values are compared for all
+documents, sources for all up to :data:`~chaos.observe.contents.SOURCES`, the index for all of a shard up to
+:data:`~chaos.observe.contents.WHOLE`, beyond that for a sample that is drawn with the run's seed, the same on every
+copy. What is wrong is told with the copies on which it is, and those on which it is right.
+
+Ids are numbers in arrays (:mod:`chaos.observe.idsets`), and a page of documents is judged as arrays, once for all
+copies that give the same: ten million documents of three copies are read, judged and compared in minutes.
 
 Copies are only compared when they had time to become equal: with segment replication a replica takes the primary's
 segments after the refresh, and a write that was still under way may arrive late. What differs or is wrong is read
@@ -24,26 +27,42 @@ Which shard an id belongs to follows OpenSearch's routing (:mod:`chaos.opensearc
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import product
-from typing import Any
+from functools import partial
+from itertools import chain, groupby, product
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from chaos.base.errors import ChaosError, LabError
 from chaos.base.ids import is_key, is_ours
 from chaos.load import workloads
 from chaos.load.workload import Workload
-from chaos.observe.contents import WAYS, WHOLE, Contents, chosen, look_inside
-from chaos.observe.copies import CopySearch, NotRead
+from chaos.observe.contents import SOURCES, WAYS, WHOLE, Contents, Sourced, Wanted, chosen, look_inside, odd
+from chaos.observe.copies import CopySearch, NotRead, Shared, odd_answer, page
+from chaos.observe.idsets import Collected, Ids, parsed, parts
 from chaos.observe.written import Written
 from chaos.opensearch.rest import UNREADABLE
 from chaos.opensearch.routing import shard_of
 from chaos.opensearch.views import ShardCopy, administer, newest, views
 from chaos.targets.protocol import Lab
 
-PAGE = 5000
+PAGE = 10_000
+"""Documents in one answer: as many as an index gives without being told to give more."""
+PAGE_VALUES = 160_000
+"""Values in one answer, so that documents of many fields stay far below what an answer may have."""
+PER_HIT = 5
+"""Values that come with each document beside its fields."""
+AT_ONCE = 3
+"""Copies that are read at once, at least: while one is waited for another is judged. Those of a shard go together, so
+that their answers are decoded once."""
+KEPT = 16
+"""Pages that are kept as they were judged, for copies that are behind."""
 NAMED = 1000
 """How many ids of each kind are written out; the counts are always exact."""
 AGAIN_S = (2.0, 5.0, 10.0)
@@ -59,9 +78,9 @@ class CopyRead:
     """
 
     copy: ShardCopy
-    ids: set[str] = field(default_factory=set)
+    ids: Ids = field(default_factory=Ids)
     error: str | None = None
-    twice: set[str] = field(default_factory=set)
+    twice: Ids = field(default_factory=Ids)
     total: int | None = None
     keys: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     inside: Contents = field(default_factory=Contents)
@@ -83,32 +102,95 @@ class CopyRead:
             "error": self.error,
             "wanted": self.inside.wanted,
             "compared": len(self.inside.compared),
+            "indexed": len(self.inside.indexed),
             "phrases": self.inside.phrases,
             "content_error": self.inside.error,
         }
 
 
-def _read_copy(lab: Lab, copy: ShardCopy, workload: Workload, wanted: Collection[str] = (), seed: int = 0) -> CopyRead:
-    """All ids of one copy with their doc values, and the whole content of the documents ``wanted``."""
-    result = CopyRead(copy, inside=Contents(workload))
-    searched = CopySearch(lab, copy, (workload.value, workload.unique))
-    asked = {"_source": False, "docvalue_fields": list(workload.fields), "seq_no_primary_term": True}
-    try:
-        for page in searched.pages(asked, PAGE):
-            result.total = page.total if page.total is not None else result.total
-            for hit in page.hits:
-                id = hit["_id"]
-                if id in result.ids:
-                    result.twice.add(id)
-                result.ids.add(id)
-                result.inside.numbers(id, hit.get("fields", {}))
+class Index(NamedTuple):
+    """What the read-back must know of an index. ``window``: how many documents an answer may have."""
+
+    shards: int
+    routing_shards: int
+    window: int = PAGE
+
+
+class Listed:
+    """A page of the documents of a copy with their doc values, as it was judged: what every copy with the same page has
+    in common.
+
+    ``odd``: documents whose doc values are not what they must be, or which must be looked at one by one, with their
+    values. ``keys``: value, seq_no and primary term of keys of compare-and-set.
+    """
+
+    def __init__(self, workload: Workload, answer: bytes) -> None:
+        """Raises :class:`NotRead` where the answer cannot be read."""
+        found = page(answer)
+        self.total, self.size, self.after = found.total, found.size, found.after
+        try:
+            ids = [str(hit["_id"]) for hit in found.hits]
+            kinds, numbers = parsed(ids)
+            self.numbers, self.others = parts(ids, kinds, numbers)
+            alone = [(ids[row], found.hits[row]) for row in np.flatnonzero(odd(workload, found.hits, kinds, numbers))]
+            self.odd = [(id, hit.get("fields", {})) for id, hit in alone]
+            self.keys: dict[str, tuple[int, int, int]] = {}
+            for id, hit in alone:
                 if is_key(id):
-                    result.keys[id] = (int(hit["sort"][0]), int(hit["_seq_no"]), int(hit["_primary_term"]))
-        look_inside(searched, result.ids, wanted, result.inside, seed)
+                    self.keys[id] = (int(hit["sort"][0]), int(hit["_seq_no"]), int(hit["_primary_term"]))
+        except UNREADABLE as error:
+            raise odd_answer(error) from error
+
+
+class Asked:
+    """What is asked of each copy.
+
+    ``wanted``: by shard, the documents that are looked into. ``window``: how many documents an answer may have.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        wanted: Mapping[int, Wanted] | None = None,
+        seed: int = 0,
+        window: int = PAGE,
+        *,
+        automatic: bool = False,
+    ) -> None:
+        self.automatic = automatic
+        self.workload, self.wanted, self.seed, self.window = workload, wanted or {}, seed, window
+        self.page = max(1, min(PAGE, PAGE_VALUES // (PER_HIT + len(workload.fields))))
+        self.listed = Shared(partial(Listed, workload), KEPT)
+        self.sourced = Shared(partial(Sourced, workload), KEPT)
+
+
+def _read_copy(lab: Lab, copy: ShardCopy, asked: Asked) -> CopyRead:
+    """All ids of one copy with their doc values, and the content of those documents that are wanted."""
+    workload = asked.workload
+    result = CopyRead(copy, inside=Contents(workload))
+    order = (workload.value, workload.unique)
+    searched = CopySearch(lab, copy, order, asked.window, routed=asked.automatic)
+    body = {"_source": False, "docvalue_fields": list(workload.fields), "seq_no_primary_term": True}
+    collected = Collected()
+    try:
+        try:
+            for part in searched.pages(body, asked.page, asked.listed):
+                if result.total is None:
+                    if part.total is None:
+                        raise NotRead("the copy does not say how many documents it has")
+                    result.total = part.total
+                collected.add_parts(part.numbers, part.others)
+                result.keys |= part.keys
+                for id, fields in part.odd:
+                    result.inside.numbers(id, fields)
+        finally:
+            result.ids, result.twice = collected.ids_and_twice()
+        wanted = asked.wanted.get(copy.shard, Wanted())
+        look_inside(searched, result.ids, wanted, result.inside, asked.seed, asked.sourced)
     except NotRead as error:
         result.error = str(error)
     except UNREADABLE as error:
-        result.error = f"an answer that cannot be read: {type(error).__name__} {error}"
+        result.error = str(odd_answer(error))
     finally:
         searched.close()
     return result
@@ -123,19 +205,22 @@ def read_back(
     *,
     seed: int = 0,
     workload: Workload | None = None,
+    automatic: bool = False,
 ) -> dict[str, Any]:
     """Read every copy and compare; the answer is the content of ``history/readback.json``.
 
     ``written``: what the load has tried to write, or only the ids that were acknowledged: nothing can be said about
     other documents then. ``seed``: of the run; it draws the sample where there are too many documents. ``workload``:
-    what the documents must be; None: those of experiments that name no other.
+    what the documents must be; None: those of experiments that name no other. ``automatic``: written documents have
+    ids that OpenSearch gave them, and are known by the value that they were routed by; one that is there twice is
+    *stored twice*, and none too many.
 
     Never raises for the cluster's failures: what could not be read makes ``complete`` false, with the reason.
     """
     began = time.monotonic()
     workload = workload or workloads.named(workloads.DEFAULT)
     fates = written if isinstance(written, Written) else None
-    acknowledged: Collection[str] = written.acknowledged if isinstance(written, Written) else written
+    acknowledged = written.acknowledged if isinstance(written, Written) else Ids.of(written)
     empty: dict[str, Any] = {
         "format": 1,
         "complete": False,
@@ -148,14 +233,15 @@ def read_back(
         if seen is None:
             return {**empty, "reason": "no node sees an elected cluster manager"}
         _refresh(lab, index, patient=seen.status != "red")
-        shards, routing_shards = _routing(lab, index)
-        _check_routing(lab, index, shards, routing_shards, sorted(acknowledged)[:30])
+        shards, routing_shards, window = _routing(lab, index)
+        _check_routing(lab, index, shards, routing_shards, acknowledged.first(30))
     except (ChaosError, *UNREADABLE) as error:
         return {**empty, "reason": f"{type(error).__name__}: {error}"}
     live = [c for c in seen.copies if c.index == index and c.state in ("STARTED", "RELOCATING") and c.node]
     says(f"reading {len(acknowledged)} acknowledged documents back from {len(live)} copies")
     wanted = chosen(_ours(acknowledged, fates), shards, routing_shards, seed)
-    reads = _read(lab, live, workload, wanted, seed)
+    asked = Asked(workload, wanted, seed, window, automatic=automatic)
+    reads = _read(lab, live, asked)
     missing = set(range(shards)) - {copy.shard for copy in live}
     destroyed: set[int] = set()
     if missing and seen.nodes >= {node.name for node in lab.topology.nodes}:
@@ -163,12 +249,9 @@ def read_back(
             destroyed = missing - _stored(lab, index)
         except (ChaosError, *UNREADABLE) as error:
             says(f"where the shards' data is on disk cannot be told: {error}")
-    result = compare(reads, acknowledged, shards, routing_shards, destroyed, fates=fates, seed=seed)
+    found = Comparison(reads, acknowledged, shards, routing_shards, destroyed, fates=fates, seed=seed)
     for pause in AGAIN_S:
-        odd = [*(item["id"] for item in result["diverged"]), *result["wrong_content"]]
-        differing = {shard_of(id, shards, routing_shards) for id in odd}
-        differing |= {read.copy.shard for read in reads if read.error is not None}
-        if not differing:
+        if not (differing := found.doubtful):
             break
         says(f"{len(differing)} shards have copies that differ, are wrong or unread: reading them again in {pause:g} s")
         sleep(pause)
@@ -176,27 +259,76 @@ def read_back(
             _refresh(lab, index, patient=False)
         except (ChaosError, *UNREADABLE) as error:
             says(f"no refresh before reading again: {error}")
-        again = _read(lab, [copy for copy in live if copy.shard in differing], workload, wanted, seed)
-        reads = [read for read in reads if read.copy.shard not in differing] + again
-        result = compare(reads, acknowledged, shards, routing_shards, destroyed, fates=fates, seed=seed)
+        reads = [read for read in reads if read.copy.shard not in differing]
+        reads += _read(lab, [copy for copy in live if copy.shard in differing], asked)
+        found = Comparison(reads, acknowledged, shards, routing_shards, destroyed, fates=fates, seed=seed)
+    result = found.to_json()
+    if automatic:
+        result |= stored_twice(reads)
     return {**empty, **result, "seconds": round(time.monotonic() - began, 3)}
 
 
-def _read(
-    lab: Lab, copies: list[ShardCopy], workload: Workload, wanted: dict[int, set[str]], seed: int
-) -> list[CopyRead]:
-    with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(lambda copy: _read_copy(lab, copy, workload, wanted.get(copy.shard, ()), seed), copies))
+def stored_twice(reads: list[CopyRead]) -> dict[str, Any]:
+    """Written documents that are there more than once, under ids that OpenSearch gave them: how often too many on the
+    copy that has most of them, and which. Of these none counts as duplicated."""
+    surplus: dict[int, int] = {}
+    twice = Ids()
+    for read in reads:
+        surplus[read.copy.shard] = max(surplus.get(read.copy.shard, 0), read.surplus)
+        twice |= read.twice
+    return {
+        "stored_twice": twice.first(NAMED),
+        "stored_twice_count": sum(surplus.values()),
+        "duplicated": [],
+        "duplicated_count": 0,
+    }
 
 
-def _ours(acknowledged: Collection[str], fates: Written | None) -> set[str]:
+def _read(lab: Lab, copies: list[ShardCopy], asked: Asked) -> list[CopyRead]:
+    """All copies of a shard at once, and of several shards where they have few."""
+    reads: list[CopyRead] = []
+    with _kept_out_of_collections():
+        for group in _groups(copies):
+            with ThreadPoolExecutor(len(group)) as pool:
+                reads += pool.map(lambda copy: _read_copy(lab, copy, asked), group)
+    return reads
+
+
+def _groups(copies: list[ShardCopy]) -> Iterator[list[ShardCopy]]:
+    """Copies that are read together: whole shards, until there are :data:`AT_ONCE`."""
+    group: list[ShardCopy] = []
+    for _, shard in groupby(sorted(copies, key=lambda copy: copy.shard), key=lambda copy: copy.shard):
+        group += shard
+        if len(group) >= AT_ONCE:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+@contextmanager
+def _kept_out_of_collections() -> Iterator[None]:
+    """The garbage collector looks at what is made from here on, and not again and again at all that was there before.
+
+    Each page of documents is some 70,000 objects, after which the collector goes through all of them: with what a run
+    has in memory that took three quarters of the time of a read-back.
+    """
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+def _ours(acknowledged: Ids, fates: Written | None) -> Ids:
     """Every document of which it is known what it must be, where it is there."""
-    return set(acknowledged) | (fates.open | fates.refused if fates is not None else set())
+    return acknowledged | fates.open | fates.refused if fates is not None else acknowledged
 
 
 def compare(
     reads: list[CopyRead],
-    acknowledged: Collection[str],
+    acknowledged: Iterable[str],
     shards: int,
     routing_shards: int,
     destroyed: Collection[int] = (),
@@ -204,152 +336,275 @@ def compare(
     fates: Written | None = None,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Pure: what was read against what had been acknowledged.
+    """Pure: what was read against what had been acknowledged; the content of ``history/readback.json``."""
+    return Comparison(reads, Ids.of(acknowledged), shards, routing_shards, destroyed, fates=fates, seed=seed).to_json()
+
+
+class Comparison:
+    """What was read against what had been acknowledged.
 
     ``destroyed``: shards of which no copy is left anywhere, live or on disk. ``fates``: what became of every write;
     None: not known, and nothing is said about documents that were not acknowledged.
+
+    Almost always nearly all of what was acknowledged is on every copy. So what is kept is what a copy lacks and what it
+    has beside, which are few; all documents are gone through once for each copy.
     """
-    by_shard: dict[int, list[CopyRead]] = {}
-    for read in reads:
-        by_shard.setdefault(read.copy.shard, []).append(read)
-    lost: list[str] = []
-    diverged: list[dict[str, Any]] = []
-    unavailable_count = 0
-    for id in sorted(acknowledged):
-        shard = shard_of(id, shards, routing_shards)
-        if shard in destroyed:
-            lost.append(id)
-            continue
-        here = by_shard.get(shard, [])
-        answered = [read for read in here if read.error is None]
+
+    def __init__(
+        self,
+        reads: list[CopyRead],
+        acknowledged: Ids,
+        shards: int,
+        routing_shards: int,
+        destroyed: Collection[int] = (),
+        *,
+        fates: Written | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.reads, self.fates, self.seed = reads, fates, seed
+        self.shards, self.routing_shards, self.destroyed = shards, routing_shards, destroyed
+        self.by_shard: dict[int, list[CopyRead]] = {}
+        for read in reads:
+            read.ids, read.twice = Ids.of(read.ids), Ids.of(read.twice)
+            self.by_shard.setdefault(read.copy.shard, []).append(read)
+        self.lost, self.diverged, self.beyond = Ids(), Ids(), Ids()
+        self.missing: dict[int, list[tuple[CopyRead, Ids]]] = {}
+        """By shard: what each copy that was read lacks of what was acknowledged."""
+        self.unavailable = 0
+        absent, elsewhere = Ids(), Ids()
+        for shard, mine in enumerate(acknowledged.by_shard(shards, routing_shards)):
+            absent |= self._shard(shard, mine)
+            for read in self.by_shard.get(shard, []):
+                more = read.ids - mine
+                beside = more - acknowledged
+                self.beyond |= beside
+                elsewhere |= more - beside  # acknowledged, and on a copy of a shard that it does not belong to
+        self.present = len(acknowledged) - len(absent - elsewhere)
+        """How many of what was acknowledged are on any copy."""
+        self.unsure = _ours(Ids(), fates)
+        """Documents of ours that were not acknowledged: they must be right if they are there."""
+        self.acknowledged = acknowledged
+        self.wrong = self._wrong()
+        self.keys = _keys(reads)
+
+    def _shard(self, shard: int, mine: Ids) -> Ids:
+        """What of the acknowledged documents of a shard is on no copy, read to the end or not."""
+        here = self.by_shard.get(shard, [])
+        lacks = [(read, mine - read.ids) for read in here]
+        absent = _all_of([lacking for _, lacking in lacks]) if lacks else mine
+        if shard in self.destroyed:
+            self.lost |= mine
+            return absent
+        answered = [(read, lacking) for read, lacking in lacks if read.error is None]
         if not answered:
-            unavailable_count += 1
-            continue
-        missing = [read.copy.node for read in answered if id not in read.ids]
-        if len(missing) == len(answered):
-            if len(answered) < len(here):
-                unavailable_count += 1  # a copy that could not be read may still have it
+            self.unavailable += len(mine)
+            return absent
+        gone = _all_of([lacking for _, lacking in answered])
+        if len(answered) < len(here):
+            self.unavailable += len(gone)  # a copy that could not be read may still have it
+        else:
+            self.lost |= gone
+        for _, lacking in answered:
+            self.diverged |= lacking - gone
+        self.missing[shard] = answered
+        return absent
+
+    def _wrong(self) -> dict[str, dict[int, list[tuple[CopyRead, Ids]]]]:
+        """By way and shard the documents that are wrong on each copy on which one is."""
+        found: dict[str, dict[int, list[tuple[CopyRead, Ids]]]] = {way: {} for way in WAYS}
+        for shard, reads in self.by_shard.items():
+            for way, read in product(WAYS, reads):
+                all_wrong = read.inside.wrong_in(way)
+                if wrong := (all_wrong & self.acknowledged) | (all_wrong & self.unsure):
+                    found[way].setdefault(shard, []).append((read, wrong))
+        return found
+
+    @property
+    def doubtful(self) -> set[int]:
+        """The shards that have copies that differ, hold wrong documents or could not be read."""
+        found = {shard for shard, lacks in self.missing.items() if any(each & self.diverged for _, each in lacks)}
+        found |= {shard for shards in self.wrong.values() for shard in shards}
+        found |= {read.copy.shard for read in self.reads if read.error is not None}
+        return found | {shard_of(key, self.shards, self.routing_shards) for key in self._torn_keys()}
+
+    def _torn_keys(self) -> list[str]:
+        """Keys of compare-and-set of which two copies hold different versions."""
+        return [
+            key
+            for key, copies in self.keys.items()
+            if len({(each["value"], each["seq_no"], each["primary_term"]) for each in copies}) > 1
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of ``history/readback.json``."""
+        reads = self.reads
+        unread = [read for read in reads if read.error is not None]
+        reason = None
+        if unread:
+            reason = f"{len(unread)} copies could not be read: {unread[0].error}"
+        elif not reads:
+            reason = "there was no live copy to read"
+        torn = self._torn_keys()
+        wrong = Ids()
+        for shards in self.wrong.values():
+            for _, each in chain.from_iterable(shards.values()):
+                wrong |= each
+        return {
+            "complete": reason is None,
+            "reason": reason,
+            **_beyond(self.beyond, self.fates),
+            "duplicated": _duplicated(reads),
+            "duplicated_count": sum(read.surplus if read.error is None else len(read.twice) for read in reads),
+            "documents": self.present + len(self.beyond),
+            "cas": self.keys,
+            "watched": self._watched(),
+            "copies": [read.to_json() for read in reads],
+            "lost": self.lost.first(NAMED),
+            "lost_count": len(self.lost),
+            "diverged": [*self._diverged(), *({"id": key, "missing_on": [], "values": self.keys[key]} for key in torn)][
+                :NAMED
+            ],
+            "diverged_count": len(self.diverged) + len(torn),
+            "wrong_content": wrong.first(NAMED),
+            "wrong_content_count": len(wrong),
+            **self._named_wrong(),
+            "content": self._content(),
+            "unavailable_count": self.unavailable,
+            "unavailable_shards": sorted(set(range(self.shards)) - set(self.by_shard) - set(self.destroyed)),
+            "destroyed_shards": sorted(self.destroyed),
+            "unacknowledged_present": len(self.beyond),
+        }
+
+    def _diverged(self) -> list[dict[str, Any]]:
+        """Documents that some copies lack and others have, with those that lack them."""
+        named = []
+        for id in self.diverged.first(NAMED):
+            lacks = self.missing[shard_of(id, self.shards, self.routing_shards)]
+            named.append({"id": id, "missing_on": [read.copy.node for read, lacking in lacks if id in lacking]})
+        return named
+
+    def _named_wrong(self) -> dict[str, Any]:
+        """Which documents are wrong in which way, on which copies, on which they are right, and of which nobody
+        knows."""
+        named, counted = {}, {}
+        for way, shards in self.wrong.items():
+            every = Ids()
+            items: dict[str, Any] = {}
+            for shard, told in shards.items():
+                here = Ids()
+                for _, ids in told:
+                    here |= ids
+                items |= {id: _told(id, way, told, self.by_shard[shard]) for id in here.first(NAMED)}
+                every |= here
+            named[f"wrong_{way}"] = [items[id] for id in every.first(NAMED)]
+            counted[f"wrong_{way}_count"] = len(every)
+        return {**named, **counted}
+
+    def _content(self) -> dict[str, Any]:
+        """Of how many of our documents that are there source and index were compared, and on how many copies.
+
+        ``sources``: of so many in all the sources are all compared; ``most``: of so many of a shard the index is.
+        ``text``: whether there is a text. ``reason``: why there is less than there should be.
+        """
+        compared, indexed = Ids(), Ids()
+        for read in self.reads:
+            compared |= read.inside.compared
+            indexed |= read.inside.indexed
+        failed = [read for read in self.reads if read.inside.error is not None]
+        reason = None
+        if failed:
+            first = failed[0]
+            reason = (
+                f"{len(failed)} of {len(self.reads)} copies, the first shard {first.copy.shard} on {first.copy.node}: "
+                f"{first.inside.error}"
+            )
+        return {
+            "documents": len(compared),
+            "indexed": len(indexed),
+            "of": self.present + len(self.beyond & self.unsure),
+            "copies": sum(bool(read.inside.compared) for read in self.reads),
+            "phrases": sum(read.inside.phrases for read in self.reads),
+            "sources": SOURCES,
+            "most": WHOLE,
+            "text": all(bool(read.inside.workload.text) for read in self.reads),
+            "seed": self.seed,
+            "reason": reason,
+        }
+
+    def _watched(self) -> dict[str, Any]:
+        """Which documents of the probes of visibility are on no copy (``absent``), or nobody can tell (``unknown``).
+
+        They are named in full: whether a read was dirty hangs on it.
+        """
+        absent, unknown = Ids(), Ids()
+        probes = self.fates.probes if self.fates is not None else Ids()
+        for shard, mine in enumerate(probes.by_shard(self.shards, self.routing_shards)):
+            here = self.by_shard.get(shard, [])
+            for read in here:
+                mine -= read.ids
+            if shard in self.destroyed or (here and all(read.error is None for read in here)):
+                absent |= mine
             else:
-                lost.append(id)
-        elif missing:
-            diverged.append({"id": id, "missing_on": missing})
-    known = set(acknowledged)
-    present = set().union(*(read.ids for read in reads)) if reads else set()
-    ours = _ours(acknowledged, fates)
-    wrong = sorted({id for read in reads for id in read.inside.wrong} & ours)
-    unread = [read for read in reads if read.error is not None]
-    keys = _keys(reads)
-    diverged += [
-        {"id": key, "missing_on": [], "values": copies}
-        for key, copies in keys.items()
-        if len({(each["value"], each["seq_no"], each["primary_term"]) for each in copies}) > 1
-    ]
-    reason = None
-    if unread:
-        reason = f"{len(unread)} copies could not be read: {unread[0].error}"
-    elif not reads:
-        reason = "there was no live copy to read"
-    duplicated = [
-        {"id": id, "node": read.copy.node, "shard": read.copy.shard} for read in reads for id in sorted(read.twice)
-    ]
-    duplicated += [
-        {"id": None, "node": read.copy.node, "shard": read.copy.shard, "more": read.surplus - len(read.twice)}
-        for read in reads
-        if read.error is None and read.surplus > len(read.twice)
-    ]
+                unknown |= mine
+        return {"count": len(probes), "absent": list(absent), "unknown": list(unknown)}
+
+
+def _all_of(sets: list[Ids]) -> Ids:
+    """What is in each."""
+    found = sets[0]
+    for each in sets[1:]:
+        found &= each
+    return found
+
+
+def _told(id: str, way: str, told: list[tuple[CopyRead, Ids]], reads: list[CopyRead]) -> dict[str, Any]:
+    """What is wrong with a document in one way, and where."""
+    wrong = [read for read, ids in told if id in ids]
+    right = [read for read in reads if read not in wrong and _looked_at(read, id, way)]
+    said = [read.inside.wrong[id][way] for read in wrong if way in read.inside.wrong.get(id, {})]
     return {
-        "complete": reason is None,
-        "reason": reason,
-        **_beyond(present, known, fates),
-        "duplicated": duplicated[:NAMED],
-        "duplicated_count": sum(read.surplus if read.error is None else len(read.twice) for read in reads),
-        "documents": len(present),
-        "cas": keys,
-        "watched": _watched(by_shard, fates, shards, routing_shards, destroyed),
-        "copies": [read.to_json() for read in reads],
-        "lost": lost[:NAMED],
-        "lost_count": len(lost),
-        "diverged": diverged[:NAMED],
-        "diverged_count": len(diverged),
-        "wrong_content": wrong[:NAMED],
-        "wrong_content_count": len(wrong),
-        **_wrong(by_shard, ours),
-        "content": _content(reads, present & ours, seed),
-        "unavailable_count": unavailable_count,
-        "unavailable_shards": sorted(set(range(shards)) - set(by_shard) - set(destroyed)),
-        "destroyed_shards": sorted(destroyed),
-        "unacknowledged_present": len(present - known),
+        "id": id,
+        "on": [read.copy.node for read in wrong],
+        "right_on": [read.copy.node for read in right],
+        "unknown_on": [read.copy.node for read in reads if read not in wrong and read not in right],
+        "says": said[0] if said else "more are wrong than are told in words",
     }
-
-
-def _wrong(by_shard: dict[int, list[CopyRead]], ours: set[str]) -> dict[str, Any]:
-    """Which documents are wrong in which way, on which copies, on which they are right, and of which nobody knows."""
-    found: dict[str, dict[str, dict[str, Any]]] = {way: {} for way in WAYS}
-    for reads in by_shard.values():
-        ids = {id for read in reads for id in read.inside.wrong} & ours
-        for way, id in product(WAYS, sorted(ids)):
-            told = [read for read in reads if way in read.inside.wrong.get(id, {})]
-            if told:
-                right = [read for read in reads if read not in told and _looked_at(read, id, way)]
-                found[way][id] = {
-                    "id": id,
-                    "on": [read.copy.node for read in told],
-                    "right_on": [read.copy.node for read in right],
-                    "unknown_on": [read.copy.node for read in reads if read not in told and read not in right],
-                    "says": told[0].inside.wrong[id][way],
-                }
-    named = {f"wrong_{way}": [items[id] for id in sorted(items)[:NAMED]] for way, items in found.items()}
-    return {**named, **{f"wrong_{way}_count": len(items) for way, items in found.items()}}
 
 
 def _looked_at(read: CopyRead, id: str, way: str) -> bool:
     """Whether this part of a document was compared on a copy, to the end."""
     if way == "doc_values":
         return id in read.ids
-    return id in read.inside.compared and (way == "source" or read.inside.error is None)
+    return id in read.inside.compared if way == "source" else id in read.inside.indexed and read.inside.error is None
 
 
-def _content(reads: list[CopyRead], present: set[str], seed: int) -> dict[str, Any]:
-    """Of how many of our documents that are there source and index were compared, and on how many copies.
-
-    ``most``: of so many of a shard all are compared. ``reason``: why there is less than there should be.
-    """
-    compared = set[str]().union(*(read.inside.compared for read in reads))
-    failed = [read for read in reads if read.inside.error is not None]
-    reason = None
-    if failed:
-        first = failed[0]
-        reason = (
-            f"{len(failed)} of {len(reads)} copies, the first shard {first.copy.shard} on {first.copy.node}: "
-            f"{first.inside.error}"
-        )
-    return {
-        "documents": len(compared),
-        "of": len(present),
-        "copies": sum(bool(read.inside.compared) for read in reads),
-        "phrases": sum(read.inside.phrases for read in reads),
-        "most": WHOLE,
-        "seed": seed,
-        "reason": reason,
-    }
+def _duplicated(reads: list[CopyRead]) -> list[dict[str, Any]]:
+    """Ids that a copy holds more than once, and how many documents it counts beyond these and its ids."""
+    named: list[dict[str, Any]] = [
+        {"id": id, "node": read.copy.node, "shard": read.copy.shard} for read in reads for id in read.twice.first(NAMED)
+    ]
+    named += [
+        {"id": None, "node": read.copy.node, "shard": read.copy.shard, "more": read.surplus - len(read.twice)}
+        for read in reads
+        if read.error is None and read.surplus > len(read.twice)
+    ]
+    return named[:NAMED]
 
 
-def _beyond(present: set[str], known: set[str], fates: Written | None) -> dict[str, Any]:
+def _beyond(beyond: Ids, fates: Written | None) -> dict[str, Any]:
     """Documents that are there without having been acknowledged, by what is known of their writes."""
     if fates is None:
         return {}
-    others = present - known
     found = {
-        "recovered": others & fates.open,
-        "resurrected": others & fates.refused,
-        "unexpected": others - fates.open - fates.refused,
+        "recovered": beyond & fates.open,
+        "resurrected": beyond & fates.refused,
+        "unexpected": beyond - fates.open - fates.refused,
     }
-    named = {name: sorted(ids)[:NAMED] for name, ids in found.items()}
+    named = {name: ids.first(NAMED) for name, ids in found.items()}
     counted = {f"{name}_count": len(ids) for name, ids in found.items()}
     # those that nothing of ours could have named so: an external actor wrote them
-    strangers = {id for id in found["unexpected"] if not is_ours(id)}
-    named["unexpected"] = [*sorted(found["unexpected"] - strangers), *sorted(strangers)][:NAMED]
-    return {**named, **counted, "strangers_count": len(strangers)}
+    strangers = sum(not is_ours(id) for id in found["unexpected"].others)
+    return {**named, **counted, "strangers_count": strangers}
 
 
 def _keys(reads: list[CopyRead]) -> dict[str, list[dict[str, Any]]]:
@@ -361,30 +616,6 @@ def _keys(reads: list[CopyRead]) -> dict[str, list[dict[str, Any]]]:
                 here = {"node": read.copy.node, "primary": read.copy.primary}
                 keys.setdefault(key, []).append({**here, "value": value, "seq_no": seq_no, "primary_term": term})
     return dict(sorted(keys.items()))
-
-
-def _watched(
-    by_shard: dict[int, list[CopyRead]],
-    fates: Written | None,
-    shards: int,
-    routing_shards: int,
-    destroyed: Collection[int],
-) -> dict[str, Any]:
-    """Which documents of the probes of visibility are on no copy (``absent``), or nobody can tell (``unknown``).
-
-    They are named in full: whether a read was dirty hangs on it.
-    """
-    absent: list[str] = []
-    unknown: list[str] = []
-    ids = sorted(fates.probes) if fates is not None else []
-    for id in ids:
-        shard = shard_of(id, shards, routing_shards)
-        here = by_shard.get(shard, [])
-        if any(id in read.ids for read in here):
-            continue
-        sure = shard in destroyed or (here and all(read.error is None for read in here))
-        (absent if sure else unknown).append(id)
-    return {"count": len(ids), "absent": absent, "unknown": unknown}
 
 
 def _refresh(lab: Lab, index: str, *, patient: bool) -> None:
@@ -403,18 +634,20 @@ def _refresh(lab: Lab, index: str, *, patient: bool) -> None:
         raise LabError(f"refresh answered {status}: {str(answer)[:200]}")
 
 
-def _routing(lab: Lab, index: str) -> tuple[int, int]:
-    """Number of shards and of routing shards, from the index's metadata."""
+def _routing(lab: Lab, index: str) -> Index:
+    """What must be known of the index, from its metadata."""
     status, answer = administer(
         lab,
         "GET",
         f"/_cluster/state/metadata/{index}?filter_path=metadata.indices.*.settings.index.number_of_shards,"
-        "metadata.indices.*.routing_num_shards",
+        "metadata.indices.*.settings.index.max_result_window,metadata.indices.*.routing_num_shards",
     )
     if status != 200:
         raise LabError(f"the index metadata answered {status}")
     metadata = answer["metadata"]["indices"][index]
-    return int(metadata["settings"]["index"]["number_of_shards"]), int(metadata["routing_num_shards"])
+    settings = metadata["settings"]["index"]
+    window = int(settings.get("max_result_window", PAGE))
+    return Index(int(settings["number_of_shards"]), int(metadata["routing_num_shards"]), window)
 
 
 def _stored(lab: Lab, index: str) -> set[int]:

@@ -11,26 +11,28 @@ so. The same of each document of a bulk that is not acknowledged. An id that is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Self
+from dataclasses import dataclass, field, fields
+from typing import NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
-from chaos.base.ids import cas_id, preload_id, write_id
 from chaos.history import History
 from chaos.history.models import WRITES
+from chaos.observe.idsets import Ids, Ints
 
 
 @dataclass
 class Written:
-    """Ids by fate. ``probes``: those of the probes of visibility, whatever their fate."""
+    """Ids by fate; texts are taken too. ``probes``: those of the probes of visibility, whatever their fate."""
 
-    acknowledged: set[str] = field(default_factory=set)
-    refused: set[str] = field(default_factory=set)
-    open: set[str] = field(default_factory=set)
-    probes: set[str] = field(default_factory=set)
+    acknowledged: Ids = field(default_factory=Ids)
+    refused: Ids = field(default_factory=Ids)
+    open: Ids = field(default_factory=Ids)
+    probes: Ids = field(default_factory=Ids)
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            setattr(self, each.name, Ids.of(getattr(self, each.name)))
 
     @classmethod
     def of(
@@ -41,55 +43,54 @@ class Written:
         ``writer``: the operation of the load that writes documents; None when there is none. ``stride``: how many
         documents each of its requests has (:mod:`chaos.base.ids`).
         """
-        found = cls(*map(_ids, numbers(history, writer, stride)))
-        found.acknowledged |= {preload_id(n) for n in range(documents)}
-        found.acknowledged |= {cas_id(n) for n in range(keys)}
+        writes = writes_of(history, writer, stride)
+        known = Ids({"w": writes.acknowledged, "p": np.arange(documents), "c": np.arange(keys)})
         ids = {event["n"]: event["id"] for event in history.probes if event["kind"] == "write"}
         fates = {event["n"]: event for event in history.probes if event["kind"] == "written"}
+        acknowledged, refused, unsure = set(), set(), set()
         for n, id in ids.items():
             fate = fates.get(n)
             if fate is not None and fate["acknowledged"]:
-                found.acknowledged.add(id)
+                acknowledged.add(id)
             elif fate is not None and fate.get("sent") is False:
-                found.refused.add(id)
+                refused.add(id)
             else:
-                found.open.add(id)
-        found.probes = set(ids.values())
-        return found
+                unsure.add(id)
+        return cls(
+            known | acknowledged,
+            Ids({"w": writes.refused}) | refused,
+            Ids({"w": writes.open}) | unsure,
+            Ids.of(ids.values()),
+        )
 
 
-Numbers = npt.NDArray[np.int64]
+class Writes(NamedTuple):
+    """The numbers of the documents ``w-<number>`` by fate; what was never sent is in none."""
+
+    acknowledged: Ints
+    refused: Ints
+    open: Ints
 
 
-def numbers(history: History, writer: str | None, stride: int) -> tuple[Numbers, Numbers, Numbers]:
-    """The written documents' numbers by fate: acknowledged, refused for sure, open.
+def writes_of(history: History, writer: str | None, stride: int = 1) -> Writes:
+    """What became of the documents that the operation ``writer`` of the load wrote, ``stride`` in each request.
 
-    Of a bulk that was answered each document has its own fate (:mod:`chaos.history.items`); all documents of any other
+    Of a bulk that was answered each document has its own fate (:mod:`chaos.history.items`). All documents of any other
     have the request's, of which only a refused connection is a fate for sure.
     """
-    arrivals = history.arrivals
-    writes = arrivals[arrivals["op"] == writer]
-    k = writes["k"].to_numpy().astype(np.int64)
-    refused = ((writes["outcome"] == "refused") & (writes["attempts"] <= 1)).to_numpy()
-    never = (writes["outcome"] == "dropped").to_numpy()
-    if stride == 1:
-        acknowledged = writes["outcome"].isin(["ok", "partial"]).to_numpy()
-        return k[acknowledged], k[refused], k[~(acknowledged | refused | never)]
+    none = np.empty(0, np.int64)
     items = history.items
-    answered = np.isin(k, items.k)
     of_items = items.numbers(stride)
-    places = np.arange(stride)
-
-    def all_of(bulks: Numbers) -> Numbers:
-        return (bulks[:, None] * stride + places).ravel()
-
-    unanswered = all_of(k[~(answered | refused | never)])
-    return (
-        of_items[items.acknowledged],
-        all_of(k[refused & ~answered]),
-        np.concatenate([of_items[~items.acknowledged], unanswered]),
-    )
-
-
-def _ids(numbers: Iterable[int]) -> set[str]:
-    return {write_id(int(k)) for k in numbers}
+    found = [Writes(of_items[items.acknowledged], none, of_items[~items.acknowledged])]
+    places = np.arange(stride, dtype=np.int64)
+    for arrivals in history.batches(("k", "op", "outcome", "attempts")):
+        rows = arrivals[(arrivals["op"] == writer).to_numpy()]
+        k = rows["k"].to_numpy().astype(np.int64)
+        alone = ~np.isin(k, items.k)
+        # of a bulk without an answer for each document nothing is acknowledged, whatever its outcome
+        acknowledged = rows["outcome"].isin(["ok", "partial"]).to_numpy() & (stride == 1)
+        refused = ((rows["outcome"] == "refused") & (rows["attempts"] <= 1)).to_numpy()
+        never = (rows["outcome"] == "dropped").to_numpy()
+        fates = (acknowledged & alone, refused & alone, ~(acknowledged | refused | never) & alone)
+        found.append(Writes(*((k[fate][:, None] * stride + places).ravel() for fate in fates)))
+    return Writes(*(np.concatenate(parts) for parts in zip(*found, strict=True)))

@@ -347,6 +347,24 @@ class NodeClient:
         :class:`Garbled`, so that it is for everybody who asks what no answer is. Under others it is text where it is no
         JSON, None without any.
         """
+        status, data = self.fetch(method, path, body=body, timeout=timeout, whole=whole)
+        well = 200 <= status < 300
+        try:
+            said = json.loads(data.decode("utf-8")) if data else None
+        except (ValueError, RecursionError) as error:
+            if well:
+                raise Garbled(f"{method} {path}: no JSON: {data[:40]!r}", status) from error
+            return status, data.decode(errors="replace")
+        if well and not data and path.partition("?")[0] in WORDLESS:
+            return status, None
+        if well and not isinstance(said, list if path.startswith("/_cat/") else dict):
+            raise Garbled(f"{method} {path}: JSON of another kind: {data[:40]!r}", status)
+        return status, said
+
+    def fetch(
+        self, method: str, path: str, *, body: Any = None, timeout: float | None = None, whole: float | None = None
+    ) -> tuple[int, bytes]:
+        """As :meth:`request`, and whatever the body is: it is not decoded."""
         headers, data = dict(self._headers), None
         if isinstance(body, bytes | str):
             headers["Content-Type"] = "application/x-ndjson"
@@ -361,18 +379,7 @@ class NodeClient:
         elif timeout is not None:
             options["timeout"] = urllib3.Timeout(connect=timeout, read=timeout)
         answer = self._pool.request(method, target, redirect=False, **options)
-        well = 200 <= answer.status < 300
-        try:
-            said = answer.json() if answer.data else None
-        except (ValueError, RecursionError) as error:
-            if well:
-                raise Garbled(f"{method} {path}: no JSON: {answer.data[:40]!r}", answer.status) from error
-            return answer.status, answer.data.decode(errors="replace")
-        if well and not answer.data and path.partition("?")[0] in WORDLESS:
-            return answer.status, None
-        if well and not isinstance(said, list if path.startswith("/_cat/") else dict):
-            raise Garbled(f"{method} {path}: JSON of another kind: {answer.data[:40]!r}", answer.status)
-        return answer.status, said
+        return answer.status, answer.data
 
     def close(self) -> None:
         self._pool.close()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from urllib3.exceptions import ClosedPoolError
 
@@ -19,6 +19,7 @@ from chaos.opensearch.cluster import Cluster, Zoning
 from chaos.opensearch.rest import NodeClient
 
 UNAUTHORIZED = 401
+A = TypeVar("A")
 
 
 class ReusedClient(NodeClient):
@@ -31,12 +32,19 @@ class ReusedClient(NodeClient):
 
     def request(self, *args: Any, **options: Any) -> tuple[int, Any]:
         """As :meth:`NodeClient.request`. After an error, or where the password is another now, all is made anew."""
+        return self._asked(lambda client: client.request(*args, **options))
+
+    def fetch(self, *args: Any, **options: Any) -> tuple[int, bytes]:
+        """As :meth:`NodeClient.fetch`; the same goes for it."""
+        return self._asked(lambda client: client.fetch(*args, **options))
+
+    def _asked(self, ask: Callable[[NodeClient], tuple[int, A]]) -> tuple[int, A]:
         used = self._current()
         try:
-            answer = used.request(*args, **options)
+            answer = ask(used)
         except ClosedPoolError:  # another thread's question failed between our taking it and our asking
             used = self._current()
-            return used.request(*args, **options)
+            return ask(used)
         except BaseException:
             self._drop(used)
             raise

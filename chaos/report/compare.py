@@ -19,8 +19,7 @@ REACH = 4.0
 
 def compare_page(found: Comparison, file: Path) -> Path:
     """Draw a comparison into ``file``. Raises OSError when it cannot be written."""
-    decisive = [row for row in found.rows if row.decides and row.shift is not None]
-    lines = [_line(number, row) for number, row in enumerate(decisive)]
+    lines = figure_of(found)
     return overview.write(
         "compare.html.j2",
         file,
@@ -41,14 +40,21 @@ def compare_page(found: Comparison, file: Path) -> Path:
         figure={
             "lines": lines,
             "height": 14 + ROW * len(lines),
-            "zero": _x(0),
-            "edges": (_x(-1), _x(1)),
+            "zero": place(0),
+            "edges": (place(-1), place(1)),
         },
         rows=[_row(row) for row in found.rows],
     )
 
 
-def _x(tolerances: float) -> float:
+def figure_of(found: Comparison) -> list[Line]:
+    """The rows of the figure of shifts: the metrics that decide."""
+    decisive = [row for row in found.rows if row.decides and row.shift is not None]
+    return [_line(number, row) for number, row in enumerate(decisive)]
+
+
+def place(tolerances: float) -> float:
+    """Where so many tolerances are drawn; worse is to the right."""
     middle, half = (LEFT + WIDTH - RIGHT) / 2, (WIDTH - RIGHT - LEFT) / 2
     return round(middle + half * max(-1.0, min(1.0, tolerances / REACH)), 1)
 
@@ -57,11 +63,11 @@ def _line(number: int, row: Row) -> Line:
     """A row of the figure: worse is to the right, and the unit is the tolerance (1 where none is allowed)."""
     assert row.shift is not None
     unit = row.tolerance or 1.0
-    turn = -1.0 if higher_is_better(row.unit) else 1.0
+    turn = -1.0 if higher_is_better(row.unit, row.metric) else 1.0
     y = 14 + ROW * number
 
     def at(value: float) -> float:
-        return _x(turn * value / unit if math.isfinite(value) else turn * value)
+        return place(turn * value / unit if math.isfinite(value) else turn * value)
 
     interval = row.interval or row.shift.widest
     ends = sorted((at(interval.low), at(interval.high)))

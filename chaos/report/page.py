@@ -253,6 +253,11 @@ def _facts(plan: Plan, findings: FindingsFile) -> list[tuple[str, str]]:
         ("OpenSearch", str(versions.get("opensearch") or topology.get("version") or "unknown")),
         _where(lab),
         ("Seed", str(plan.get("seed", "unknown"))),
+        *(
+            [("Side", f"{side.get('name')}, of {text.listed(side.get('among') or [])}")]
+            if (side := plan.get("side"))
+            else []
+        ),
     ]
 
 

@@ -194,7 +194,15 @@ class Closing(RunState):
                 patiently(self.await_known_dead, self.stop.was_asked, 0.0)
             says = self.reporter.status
             result = patiently(
-                lambda: read_back(self.lab, self.index, written, says, seed=self.seed, workload=self.workload),
+                lambda: read_back(
+                    self.lab,
+                    self.index,
+                    written,
+                    says,
+                    seed=self.seed,
+                    workload=self.workload,
+                    automatic=load.writer is not None and load.writer.automatic,
+                ),
                 self.stop.was_asked,
                 0.0,
             )

@@ -235,6 +235,8 @@ class Execution(Loading, Phases, Closing):
         made.update(self.instruments.due())  # type: ignore[typeddict-item]  # without events of these nothing passes
         if self.options.second_of:
             made["second_of"] = self.options.second_of
+        if self.options.side:
+            made["side"] = self.options.side
         if not experiment.phases:  # one in Python has no expectations that a report could judge
             made["judged_by"] = "its Python test says whether it passed"
         return made

@@ -96,6 +96,7 @@ class Loading(RunState):
                     good_within_s=float(each.good_within),
                     items=each.items,
                     retry=retry_config(each.retry),
+                    automatic=each.automatic,
                 )
                 for each in load.operations
             ),
@@ -107,6 +108,7 @@ class Loading(RunState):
                     clients=each.clients,
                     items=each.items,
                     retry=retry_config(each.retry),
+                    automatic=each.automatic,
                 )
                 for each in load.closed
             ),

@@ -41,6 +41,8 @@ class RunOptions:
     kind: str = kinds.DEFAULT
     second_of: dict[str, Any] | None = None
     """The run that this one repeats, and why (:mod:`.retrying`); it goes into the plan, and so into the report."""
+    side: dict[str, Any] | None = None
+    """Of an experiment with sides: which of them this run is of (:class:`.spec.OfSide`); it goes into the plan."""
     guards: Sequence[Guard] = ()
     """Of whoever has the run made, beside the experiment's own."""
     permits: Permits | None = None

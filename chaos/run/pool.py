@@ -18,6 +18,12 @@ from chaos.targets.labs.base import BaseLab
 from chaos.targets.parts import Parts
 
 
+def made_of(topology: Topology) -> dict[str, Any]:
+    """What of a topology a lab is made of: the settings of the load's index are each run's own."""
+    data = topology.to_json() | {"file": None, "name": None, "description": None}
+    return data | {"settings": {**data["settings"], "index": {}}}
+
+
 class LabPool:
     """Serves every experiment of the lab's topology. ``says`` is told why a lab is not used again.
 
@@ -63,7 +69,7 @@ class LabPool:
                 )
             self._served = True
             return self._given
-        key = topology.to_json() | {"file": None, "name": None}
+        key = made_of(topology)
         if self._lab is not None:
             same = key == self._key
             found = upgraded(self._lab) + problems(self._lab) if same else ["another topology is asked for"]

@@ -122,7 +122,7 @@ def recover(says: Callable[[str], None] = lambda _: None) -> Recovered:
                     with seal.going_on(registration.ledger.parent, seal.LEDGER, "recover", "it undid what was left"):
                         with suppress(ChaosError):  # then they are looked for as before
                             noted.settle_open(lab, ledger)
-                        failed += undo_entries(lab, ledger, entries)
+                        failed += undo_entries(lab, ledger, entries, by_others=says)
                         ledger.close()
                     left = {entry.number for entry in standing(registration.ledger)}
                     result.problems += failed

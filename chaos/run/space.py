@@ -62,7 +62,7 @@ DOCUMENT_BYTES = 1000
 USUAL_SIZE = 200
 """… which is at most so many bytes as it is sent; …"""
 GROWTH = 4
-"""… and for each byte more: translog, stored fields, index and doc values, and the merge."""
+"""… and for each byte more, reckoned and not seen: translog, stored fields, index with doc values, and a merge."""
 NODE_BYTES = 8 * MIB
 """A node's configuration, cluster state, empty index and log of its start (13 MB seen for six nodes)."""
 RECORD_FILES = 100

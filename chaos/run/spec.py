@@ -41,12 +41,30 @@ class On:
 
 
 @dataclass(frozen=True)
+class OfSide:
+    """Which side of an experiment with sides a run is of. ``among``: the names of all, the first is the baseline;
+    ``changes``: what the side changes of the experiment, as it is written."""
+
+    name: str
+    among: tuple[str, ...]
+    changes: Mapping[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "among": list(self.among), "changes": dict(self.changes)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        return cls(str(data["name"]), tuple(data["among"]), dict(data["changes"]))
+
+
+@dataclass(frozen=True)
 class RunSpec:
     """One run. ``experiment`` is in normal form, with its topology; ``seed`` is the one that draws.
 
     ``versions``: of what carries it out (:func:`chaos.run.plan.versions`); OpenSearch's is the topology's. ``topology``
     and ``controlled``: the options ``--topology`` and ``--no-controller`` with which it was loaded, for the command
-    that makes the run again. ``command``: that command where it is another than ``opensearch-chaos run``.
+    that makes the run again. ``command``: that command where it is another than ``opensearch-chaos run``. ``side``: of
+    an experiment with sides; ``experiment`` is then that side's.
     """
 
     experiment: Experiment
@@ -56,6 +74,7 @@ class RunSpec:
     topology: str | None = None
     controlled: bool = True
     command_given: str | None = None
+    side: OfSide | None = None
 
     @classmethod
     def of(cls, experiment: Experiment, seed: int | None = None, **given: Any) -> Self:
@@ -69,6 +88,8 @@ class RunSpec:
             return self.command_given
         good = objectives.options(self.experiment)
         made = plan.again(self.experiment.file, self.seed, self.topology, controlled=self.controlled, good=good)
+        if self.side is not None:
+            made += f" --side {shlex.quote(self.side.name)}"
         return made if self.on.file is None else f"{made} --on {shlex.quote(self.on.file)}"
 
     @property
@@ -94,6 +115,7 @@ class RunSpec:
             "topology": self.topology,
             "controlled": self.controlled,
             "command": self.command_given,
+            **({} if self.side is None else {"side": self.side.to_json()}),
         }
 
     @classmethod
@@ -116,6 +138,7 @@ class RunSpec:
                 data["topology"],
                 bool(data["controlled"]),
                 data["command"],
+                None if data.get("side") is None else OfSide.from_json(data["side"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(f"this is no run spec: {type(error).__name__} {error}") from error
@@ -148,6 +171,7 @@ def carry_out(
         parts=parts,
         opensearch_home=opensearch_home,
         second_of=second_of,
+        side=None if spec.side is None else spec.side.to_json(),
         guards=guards,
         permits=permits,
     )

@@ -31,6 +31,8 @@ from chaos.statistics.store import Group, differences, refuse_incomparable
 
 VERSION = 1
 LOST = "acknowledged.lost"
+NAMES = ("A", "B")
+"""What both are called where nobody names them."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +46,14 @@ class Tolerance:
         """In the metric's unit. What is not known from above allows nothing beyond its low end."""
         return max(self.absolute, self.relative * abs(a.low))
 
-    def text(self, unit: str) -> str:
+    def text(self, unit: str, of: str = NAMES[0]) -> str:
+        """In words. ``of``: what the first side is called."""
         parts = []
         if self.absolute or not self.relative:
             shown_as = f"{self.absolute * 100:g} points" if unit == "share" else Measure(self.absolute, unit, "").text
             parts.append(shown_as)
         if self.relative:
-            parts.append(f"{percent(self.relative)} of A")
+            parts.append(f"{percent(self.relative)} of {of}")
         return " or ".join(parts)
 
 
@@ -59,10 +62,12 @@ DEFAULTS: tuple[tuple[str, Tolerance], ...] = (
     (r".*\.outage", Tolerance(1.0, 0.10)),
     (r".*\.regained|cluster\.recovered|ladder\..*|until", Tolerance(2.0, 0.10)),
     (r".*\.p[0-9.]+", Tolerance(0.010, 0.25)),
+    (r"costs\..*", Tolerance(0.0, 0.10)),
 )
 """What is tolerated when nobody says otherwise. Chosen from what users notice and what is measured, never fitted:
 0.1 points of a share are a month's whole error budget at 99.9 %; an outage is measured in windows of 1 s, and whether
-it is over in windows of 1 or 2 s; for less than 10 ms of latency, or a quarter of it, nobody pages. Counts: none."""
+it is over in windows of 1 or 2 s; for less than 10 ms of latency, or a quarter of it, nobody pages; a tenth of what it
+costs buys no other machine. Counts: none."""
 
 
 def default_tolerance(metric: str) -> Tolerance:
@@ -208,6 +213,8 @@ class Comparison:
     b: Group
     rows: tuple[Row, ...]
     differences: tuple[str, ...]
+    level: float = LEVEL
+    """That of each interval, at least."""
 
     @property
     def outcome(self) -> Verdict:
@@ -240,7 +247,7 @@ class Comparison:
             "outcome": self.outcome.value,
             "exit_code": int(self.exit_code),
             "summary": self.sentence,
-            "level": LEVEL,
+            "level": self.level,
             "sides": {
                 name: {"label": side.label, "runs": list(side.runs), "about": side.about}
                 for name, side in (("a", self.a), ("b", self.b))
@@ -265,66 +272,91 @@ def deciding(a: Group, b: Group) -> set[str]:
     for id in set(a.conditions["targets"]) & set(b.conditions["targets"]):
         metric, (comparison, _) = id.partition("#")[0], a.conditions["targets"][id]
         unit = next((v.unit for side in (a, b) for v in side.values.get(metric, ()) if v is not None), "")
-        if unit and (comparison in (">=", ">")) == higher_is_better(unit):
+        if unit and (comparison in (">=", ">")) == higher_is_better(unit, metric):
             names.add(metric)
     names |= {metric for side in (a, b) for metric in side.values if re.fullmatch(r"[a-z]+\.outage", metric)}
     return names
 
 
 def compare(
-    a: Group, b: Group, tolerances: Mapping[str, Tolerance] | None = None, metrics: Sequence[str] = ()
+    a: Group,
+    b: Group,
+    tolerances: Mapping[str, Tolerance] | None = None,
+    metrics: Sequence[str] = (),
+    *,
+    level: float = LEVEL,
+    of_one_file: bool = False,
+    names: tuple[str, str] = NAMES,
 ) -> Comparison:
-    """Compare. ``metrics``: those that decide, by name with or without phase, instead of :func:`deciding`.
+    """Compare. ``metrics``: those that decide, by name with or without phase, instead of :func:`deciding`. ``level``:
+    of each interval. ``of_one_file``: they are sides of one experiment, so what differs between their loads is what one
+    compares, and a name of its file that no run measured is open. ``names``: what both are called.
 
     Raises InvalidInput when the sides cannot be compared, or an option names no metric of theirs.
     """
-    refuse_incomparable(a, b)
-    names = sorted({*a.values, *b.values})
+    if not of_one_file:
+        refuse_incomparable(a, b)
+    every = sorted({*a.values, *b.values})
     given = dict(tolerances or {})
-    refuse_unknown(given, names)
+    if of_one_file:
+        every += [name for name in metrics if not any(name in (each, each.partition("@")[0]) for each in every)]
+    else:
+        refuse_unknown(given, every)
     chosen = deciding(a, b)
     if metrics:
-        chosen = {name for name in names for wanted in metrics if wanted in (name, name.partition("@")[0])}
+        chosen = {name for name in every for wanted in metrics if wanted in (name, name.partition("@")[0])}
         for wanted in metrics:
-            if not any(wanted in (name, name.partition("@")[0]) for name in names):
-                raise InvalidInput(f"neither side has the metric {wanted}", remedy=f"choose among: {', '.join(names)}")
-    rows = [_row(name, a, b, tolerance_of(name, given), name in chosen) for name in names]
+            if not any(wanted in (name, name.partition("@")[0]) for name in every):
+                raise InvalidInput(f"neither side has the metric {wanted}", remedy=f"choose among: {', '.join(every)}")
+    rows = [_row(name, a, b, tolerance_of(name, given), name in chosen, level, names) for name in every]
     rows.sort(key=lambda row: (not row.decides, _ORDER.index(row.verdict), row.metric))
-    return Comparison(a, b, tuple(rows), tuple(differences(a, b)))
+    return Comparison(a, b, tuple(rows), tuple(differences(a, b, names)), level)
 
 
 _ORDER = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
 
 
-def _row(metric: str, a: Group, b: Group, tolerance: Tolerance, decides: bool) -> Row:
+def _row(
+    metric: str,
+    a: Group,
+    b: Group,
+    tolerance: Tolerance,
+    decides: bool,
+    level: float = LEVEL,
+    names: tuple[str, str] = NAMES,
+) -> Row:
     ours, theirs = a.values.get(metric, ()), b.values.get(metric, ())
     left, right = (tuple(value for value in side if value is not None) for side in (ours, theirs))
     unit = next((value.unit for value in (*left, *right)), "count")
     moved, allowed = None, tolerance.absolute
     if not left or not right:
-        side = "A" if not left else "B"
+        side = names[0] if not left else names[1]
         verdict, says = Verdict.INCONCLUSIVE, f"{side} has no value"
     else:
         allowed = tolerance.of(median([value.range for value in left]))
-        moved = shift([value.range for value in left], [value.range for value in right])
-        verdict, says = _verdict(moved, unit, allowed, len(left), len(right))
+        moved = shift([value.range for value in left], [value.range for value in right], level)
+        more = higher_is_better(unit, metric)
+        verdict, says = _verdict(moved, unit, allowed, len(left), len(right), more=more, level=level)
         missing = (len(ours) - len(left)) + (len(theirs) - len(right))
         if missing and verdict is Verdict.PASS:
             verdict, says = Verdict.INCONCLUSIVE, f"{says}; does not count, because {missing} runs have no value"
         if b.hidden and verdict is Verdict.PASS:
-            verdict, says = Verdict.INCONCLUSIVE, f"{says}; does not count, because of B {b.hidden[0]}"
+            verdict, says = Verdict.INCONCLUSIVE, f"{says}; does not count, because of {names[1]} {b.hidden[0]}"
     if metric == LOST and b.lost > a.lost and b.lost > tolerance.absolute:
         verdict = Verdict.FAIL
-        says = f"up to {text.count(b.lost)} lost in a run of B, {text.count(a.lost)} in any of A"
-    return Row(metric, unit, left, right, moved, allowed, tolerance.text(unit), verdict, says, decides)
+        says = f"up to {text.count(b.lost)} lost in a run of {names[1]}, {text.count(a.lost)} in any of {names[0]}"
+    return Row(metric, unit, left, right, moved, allowed, tolerance.text(unit, names[0]), verdict, says, decides)
 
 
-def _verdict(moved: Shift, unit: str, allowed: float, left: int, right: int) -> tuple[Verdict, str]:
+def _verdict(
+    moved: Shift, unit: str, allowed: float, left: int, right: int, *, more: bool, level: float
+) -> tuple[Verdict, str]:
+    """``more``: of this metric more is better."""
     interval = moved.interval
     if interval is None:
         widest = f"all differences together ({signed(moved.widest, unit)}) are one with {percent(moved.widest.level)}"
-        return Verdict.INCONCLUSIVE, f"{left} and {right} runs have no {percent(LEVEL)} interval; {widest}"
-    best, worst = (-interval.high, -interval.low) if higher_is_better(unit) else (interval.low, interval.high)
+        return Verdict.INCONCLUSIVE, f"{left} and {right} runs have no {100 * level:.3g} % interval; {widest}"
+    best, worst = (-interval.high, -interval.low) if more else (interval.low, interval.high)
     slack = 1e-12
     if worst <= allowed + slack:
         return Verdict.PASS, "no worse than tolerated"

@@ -56,9 +56,13 @@ class Known:
         return Measure(self.low, self.unit, "", self.bound).text
 
 
-def higher_is_better(unit: str) -> bool:
-    """Shares are of what went well; seconds and counts of what did not."""
-    return unit == "share"
+MORE_IS_BETTER = ("costs.goodput",)
+"""Numbers of what went well, by their names: of other units than shares it cannot be told."""
+
+
+def higher_is_better(unit: str, metric: str = "") -> bool:
+    """Shares are of what went well; seconds, counts and costs of what did not."""
+    return unit == "share" or metric.partition("@")[0] in MORE_IS_BETTER
 
 
 def has_words(unit: str) -> bool:
@@ -268,6 +272,11 @@ def _of_tables(tables: dict[str, Any]) -> Iterator[tuple[str, Known | None]]:
         yield f"shards.moved@{phase}", known(row.get("value"), "count", row.get("bound"))
     writes = tables.get("writes") or {}
     yield "acknowledged.lost", known(writes.get("value"), "count", writes.get("bound"))
+    for name, row in (tables.get("costs") or {}).items():
+        yield f"costs.{name}", known(row.get("value"), str(row.get("unit") or "number"), row.get("bound"))
+    visible = (tables.get("data") or {}).get("visibility") or {}
+    if "quantile" in visible:
+        yield f"visible.{visible['quantile']}", known(visible.get("value"), "seconds", visible.get("bound"))
     for name, row in (tables.get("data") or {}).items():
         if isinstance(row, dict):
             yield f"data.{name}", known(row.get("value"), str(row.get("unit") or "count"), row.get("bound"))

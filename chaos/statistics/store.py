@@ -287,16 +287,17 @@ def _brief(value: Any) -> str:
     return text.clip(json.dumps(value, ensure_ascii=False), 80)
 
 
-def differences(a: Group, b: Group) -> list[str]:
+def differences(a: Group, b: Group, names: tuple[str, str] = ("A", "B")) -> list[str]:
     """Everything else in which the two sides differ, in words: it may be the reason for a shift."""
-    found = [f"{name}: {each}" for name, side in (("A", a), ("B", b)) for each in side.hidden]
+    one, other = names
+    found = [f"{name}: {each}" for name, side in ((one, a), (other, b)) for each in side.hidden]
     for name in ("experiment", "hash", "client", "machine"):
         if a.about.get(name) != b.about.get(name):
-            found.append(f"{name}: {_brief(a.about.get(name))} in A, {_brief(b.about.get(name))} in B")
+            found.append(f"{name}: {_brief(a.about.get(name))} in {one}, {_brief(b.about.get(name))} in {other}")
     for name in ("versions", "topology"):
         ours, theirs = a.about.get(name) or {}, b.about.get(name) or {}
         found += [
-            f"{name}, {key}: {_brief(ours.get(key))} in A, {_brief(theirs.get(key))} in B"
+            f"{name}, {key}: {_brief(ours.get(key))} in {one}, {_brief(theirs.get(key))} in {other}"
             for key in sorted({*ours, *theirs})
             if ours.get(key) != theirs.get(key)
         ]

@@ -36,11 +36,11 @@ def cluster(tiny: LocalLab) -> Iterator[LocalLab]:
         administer(tiny, "DELETE", f"/{INDEX}?ignore_unavailable=true")
 
 
-def loaded(lab: LocalLab, folder: Path, lie: str) -> tuple[History, Proxy]:
+def loaded(lab: LocalLab, folder: Path, lie: str, *, automatic: bool = False) -> tuple[History, Proxy]:
     """The history of a load of bulks through the proxy; no bulk was left without an answer."""
     (folder / "plan.json").write_text("{}")
     node = lab.topology.data_nodes[0]
-    operations = (OperationConfig(name="write", kind="bulk", rate=10, items=ITEMS),)
+    operations = (OperationConfig(name="write", kind="bulk", rate=10, items=ITEMS, automatic=automatic),)
     with doors(lab) as behind, lying(behind.door(lab.administration(node.name)), LIES[lie]) as proxy:
         made = config(
             folder,
@@ -106,3 +106,17 @@ def test_what_was_sent_twice_under_ids_of_its_own_is_there_once(cluster: LocalLa
     found = read_back(cluster, INDEX, Written.of(history, documents=0, stride=ITEMS))
     assert found["duplicated_count"] == found["lost_count"] == 0
     assert found["documents"] == ITEMS * len(history.items)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("lie", "copies"), [("sends everything twice", 2), ("drops one document", 1)])
+def test_with_ids_of_opensearch_s_what_was_sent_twice_is_there_twice_and_what_was_dropped_is_lost(
+    cluster: LocalLab, tmp_path: Path, lie: str, copies: int
+) -> None:
+    history, proxy = loaded(cluster, tmp_path, lie, automatic=True)
+    assert told(history) == {"ok"}
+    found = read_back(cluster, INDEX, Written.of(history, documents=0, stride=ITEMS), automatic=True)
+    assert found["complete"] and not found["wrong_content_count"] and found["content"]["reason"] is None, found
+    assert found["stored_twice_count"] == (ITEMS * len(history.items) if copies == 2 else 0)
+    assert found["duplicated_count"] == found["unexpected_count"] == 0
+    assert sorted(found["lost"]) == (sorted(proxy.spoilt) if copies == 1 else [])

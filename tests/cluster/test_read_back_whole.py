@@ -18,6 +18,7 @@ from relays import doors
 from chaos.base.ids import cas_id, preload_id
 from chaos.definitions.existing import load_existing
 from chaos.load.workloads.documents import MAPPING, WORKLOAD, check_value, content, source
+from chaos.observe import contents
 from chaos.observe.readback import read_back
 from chaos.opensearch.rest import opensearch
 from chaos.opensearch.views import administer, await_green, view
@@ -158,3 +159,22 @@ def test_one_byte_on_one_copys_disk_is_found_in_the_source_the_index_or_the_doc_
     assert {key: value for key, value in through.items() if key != "seconds"} == {
         key: value for key, value in after.items() if key != "seconds"
     }
+
+
+@pytest.mark.full
+def test_samples_of_a_real_index_are_read_by_their_ids_and_found_right(damaged, monkeypatch):
+    """As of more documents than are all compared: the source of more documents than the index, and not of all."""
+    for sources, indexed in ((DOCUMENTS + KEYS, 50), (200, 50), (100, 20)):
+        monkeypatch.setattr(contents, "SOURCES", sources)
+        monkeypatch.setattr(contents, "WHOLE", indexed)
+        content = (result := found(damaged))["content"]
+        assert result["complete"] and result["wrong_content_count"] == result["lost_count"] == 0
+        assert content == content | {"documents": sources, "indexed": indexed, "of": len(IDS), "reason": None}
+
+
+@pytest.mark.full
+def test_an_index_that_gives_few_documents_at_once_is_read_in_as_many_answers_as_it_takes(damaged):
+    administer(damaged, "PUT", f"/{INDEX}/_settings", body={"index": {"max_result_window": 40}})
+    result = found(damaged)
+    assert result["complete"] and result["documents"] == len(IDS) and result["content"]["reason"] is None
+    assert result["content"]["indexed"] == len(IDS) and result["duplicated_count"] == 0

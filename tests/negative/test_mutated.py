@@ -484,6 +484,12 @@ def no_source_was_compared(run: Stored) -> None:
         each |= {"compared": 0, "wanted": 0}
 
 
+@blinds("acknowledged.lost")
+def no_index_was_compared(run: Stored) -> None:
+    assert run.readback is not None
+    run.readback["content"]["indexed"] = 0
+
+
 @blinds("cas.violations", "dirty.reads")
 def a_key_was_notread_back(run: Stored) -> None:
     assert run.readback is not None

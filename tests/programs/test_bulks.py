@@ -8,17 +8,17 @@ from programs.test_driver import config, drive, run, wait_for  # noqa: F401 - tw
 
 from chaos.history import History
 from chaos.load.config import OperationConfig, RetryConfig
-from chaos.observe.written import Written, numbers
+from chaos.observe.written import Written, writes_of
 
 ITEMS = 5
 """Documents of a bulk; of these the stub's modes spoil the third."""
 
 
-def bulks(run, drive, mode="ok", least=20, retry=None, **more):  # noqa: F811
+def bulks(run, drive, mode="ok", least=20, retry=None, automatic=False, **more):  # noqa: F811
     """The history of a load of bulks and searches, while the stub was in this mode."""
     operations = (
         OperationConfig(name="read", kind="search", rate=20),
-        OperationConfig(name="write", kind="bulk", rate=40, items=ITEMS, retry=retry),
+        OperationConfig(name="write", kind="bulk", rate=40, items=ITEMS, retry=retry, automatic=automatic),
     )
     with serving() as server:
         server.mode(mode)
@@ -64,7 +64,7 @@ def test_what_a_200_hides_is_on_record_for_each_document(run, drive, mode, reque
     assert outcomes(history) == {request_outcome}
     counts, bulks_ = history.items.counts(), len(history.items)
     assert counts[item] == {"wrong": 5 - acknowledged, "unknown": 5}.get(item, 1) * bulks_
-    taken, refused, left_open = numbers(history, "write", ITEMS)
+    taken, refused, left_open = writes_of(history, "write", ITEMS)
     assert len(taken) == acknowledged * bulks_ and not len(refused)
     assert len(left_open) == (5 - acknowledged) * bulks_ and not set(taken) & set(left_open)
     if item in ("rejected", "blocked", "conflict", "invalid", "failed") and request_outcome == "partial":
@@ -76,7 +76,7 @@ def test_what_a_200_hides_is_on_record_for_each_document(run, drive, mode, reque
 def test_of_a_bulk_without_an_answer_all_documents_are_open(run, drive, mode, outcome):  # noqa: F811
     history = bulks(run, drive, mode)
     assert outcomes(history) == {outcome} and not len(history.items)
-    taken, refused, left_open = numbers(history, "write", ITEMS)
+    taken, refused, left_open = writes_of(history, "write", ITEMS)
     writes = history.arrivals[history.arrivals.op == "write"]
     assert not len(taken) and not len(refused)
     assert sorted(left_open) == sorted(k * ITEMS + i for k in writes.k for i in range(ITEMS))
@@ -89,7 +89,7 @@ def test_where_nobody_listens_no_document_was_ever_sent(run, drive):  # noqa: F8
         driver = drive(config(run, server, operations=operations, kind="pinned"))
         wait_for(lambda: driver.status.get("sent_total", 0) > 20)
         assert driver.stop()
-    taken, refused, left_open = numbers(History.open(run), "write", ITEMS)
+    taken, refused, left_open = writes_of(History.open(run), "write", ITEMS)
     assert len(refused) >= 20 * ITEMS and not len(taken) and not len(left_open)
 
 
@@ -117,3 +117,11 @@ def test_a_bulk_that_is_rejected_each_time_is_given_up_after_its_tries(run, driv
 def test_what_failed_otherwise_is_not_sent_again(run, drive):  # noqa: F811
     history = bulks(run, drive, "bulk_failed", retry=RETRY)
     assert set(history.arrivals.attempts[history.arrivals.op == "write"]) == {1}
+
+
+def test_with_ids_of_opensearch_s_each_document_is_acknowledged_and_found_by_its_content(run, drive):  # noqa: F811
+    history = bulks(run, drive, automatic=True)
+    assert outcomes(history) == {"ok"} and not history.wrong
+    assert history.items.counts() == {"created": ITEMS * len(history.items)}
+    assert len(writes_of(history, "write", ITEMS).acknowledged) == ITEMS * len(history.items)
+    assert set(history.arrivals.outcome[history.arrivals.op == "read"]) == {"ok"}

@@ -3,6 +3,7 @@ values, points and id can be changed apart from the others."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -57,6 +58,10 @@ class FakeCopy:
 
     def close(self) -> None:
         return
+
+    def fetch(self, method: str, path: str, *, body: Any) -> tuple[int, bytes]:
+        status, answer = self.request(method, path, body=body)
+        return status, json.dumps(answer).encode()
 
     def request(self, method: str, path: str, *, body: Any) -> tuple[int, Any]:
         assert method == "POST" and "_shards:0%7C_only_local" in path

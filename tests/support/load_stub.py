@@ -151,7 +151,7 @@ def _first(doc_id: bytes) -> bytes:
     return b'{"seq":0,"group":-1,"check":%d,"text":""}' % check
 
 
-_BULK_ID = re.compile(rb'\{"index":\{"_id":"(w-\d+)"\}\}')
+_BULK_ID = re.compile(rb'\{"index":\{"(_id|routing)":"(w-\d+)"\}\}')
 _ITEM = b'"result":"created","_shards":{"total":3,"successful":%d,"failed":%d}'
 _ERROR = b'"error":{"type":"%b","reason":"planted"}'
 ITEM_ERRORS: dict[str, tuple[int, bytes]] = {
@@ -210,6 +210,8 @@ class Stub(asyncio.Protocol):
     since = 0.0
     """When the mode began."""
     seq_no = 0
+    given = 0
+    """Ids that were given to documents of bulks."""
     documents: ClassVar[dict[bytes, list[Document]]] = {}
     """The versions of each kept document, oldest first."""
     floods: ClassVar[set[asyncio.Future[None]]] = set()
@@ -279,7 +281,9 @@ class Stub(asyncio.Protocol):
 
     def bulk(self, body: bytes) -> None:
         """Write the documents of a bulk; what is planted in it, see ``BULKS``."""
-        ids = [each for each in _BULK_ID.findall(body)]
+        named = _BULK_ID.findall(body)
+        ids = [id for _, id in named]
+        automatic = any(name == b"routing" for name, _ in named)
         documents = body.split(b"\n")[1::2]
         items = []
         for place, (id, document) in enumerate(zip(ids, documents, strict=True)):
@@ -290,8 +294,10 @@ class Stub(asyncio.Protocol):
                 more = _ITEM % (2, 1)
             if status == 201 and not (Stub.mode == "bulk_drops" and place % 5 == 2):
                 self.written(id, int(id[2:]) % 100, document)
-            named = b'"_index":"chaos","_id":"%b","status":%d,' % (id, status)
-            items.append(b'{"index":{' + named + more + b"}}")
+            Stub.given += 1
+            given = b"given-%d" % Stub.given if automatic else id
+            head = b'"_index":"chaos","_id":"%b","status":%d,' % (given, status)
+            items.append(b'{"index":{' + head + more + b"}}")
         failed = Stub.mode in ITEM_ERRORS and len(ids) > 2
         answer = b'{"took":3,"errors":%b,"items":[%b]}'
         self.send(200, BULKS.get(Stub.mode, bytes)(answer % (b"true" if failed else b"false", b",".join(items))))

@@ -89,7 +89,8 @@ def lying(url: str, lie: Lie) -> Iterator[Proxy]:
             if bulk := "/_bulk" in self.path:
                 lines = body.decode().splitlines()
                 pairs = list(zip(lines[::2], lines[1::2], strict=True))
-                ids = [json.loads(action)["index"]["_id"] for action, _ in pairs]
+                named = [json.loads(action)["index"] for action, _ in pairs]
+                ids = [each.get("_id") or each["routing"] for each in named]
                 with lock:
                     self.proxy.spoilt.append(ids[PLACE])
                 body = "".join(f"{action}\n{document}\n" for action, document in lie.sends(pairs)).encode()

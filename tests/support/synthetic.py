@@ -247,6 +247,7 @@ READBACK: dict[str, Any] = {
             "error": None,
             "wanted": 7160,
             "compared": 7160,
+            "indexed": 7160,
             "phrases": 100,
             "content_error": None,
         }
@@ -255,10 +256,13 @@ READBACK: dict[str, Any] = {
     ],
     "content": {
         "documents": 21_492,
+        "indexed": 21_492,
         "of": 21_492,
         "copies": 9,
         "phrases": 900,
+        "sources": 1_000_000,
         "most": 20_000,
+        "text": True,
         "seed": 7,
         "reason": None,
     },

@@ -148,6 +148,20 @@ def test_tags_select_and_controls_only_when_they_are_named(
     assert outcome.parseoutcomes().get("passed", 0) == len(ITEMS) * len(collected)
 
 
+def test_an_experiment_with_sides_is_not_collected_and_that_is_said(
+    run: Run, pytester: pytest.Pytester, ran: list[str]
+) -> None:
+    experiment(pytester.path, "one")
+    experiment(pytester.path, "two")
+    sides = pytester.path / "experiments" / "two.yaml"
+    sides.write_text(sides.read_text() + "vary: {sides: {a: {}, b: {load: {documents: 5}}}}\n")
+    outcome = run("-m", "chaos")
+    printed = outcome.stdout.str()
+    assert ran == ["one"] and "not collected" in printed and "two.yaml: it has sides" in printed
+    outcome = run("-m", "chaos", str(sides))
+    assert outcome.ret == pytest.ExitCode.INTERRUPTED and "opensearch-chaos run" in outcome.stdout.str()
+
+
 def test_an_experiment_runs_once_for_all_its_items_and_only_when_one_is_selected(
     run: Run, pytester: pytest.Pytester, ran: list[str]
 ) -> None:

@@ -6,6 +6,7 @@ In this folder a workload is the ``WORKLOAD`` of a module, or a YAML file that b
 from __future__ import annotations
 
 import functools
+import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -80,6 +81,13 @@ def of(name: str, dataset: WorkloadDefinition | Mapping[str, Any] | None = None)
     """
     if dataset is None:
         return named(name)
-    made = Dataset(dataset if isinstance(dataset, WorkloadDefinition) else WorkloadDefinition.from_json(dataset))
+    data = dataset.to_json() if isinstance(dataset, WorkloadDefinition) else dataset
+    return _of_text(json.dumps(data))
+
+
+@functools.lru_cache(8)
+def _of_text(text: str) -> Dataset:
+    """A plan asks several times, and tables of words take their time."""
+    made = Dataset(WorkloadDefinition.from_json(json.loads(text)))
     made.refuse_unfit()
     return made

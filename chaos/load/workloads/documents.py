@@ -10,7 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Collection
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from chaos.base.ids import is_key, number_of, preload_id, write_id
 from chaos.load.workload import Request, Workload
@@ -155,6 +159,15 @@ class Requests:
         return Request("GET", f"/{self._index}/_doc/{preload_id(scattered % self._documents)}", None)
 
 
+def _checks(kind: str, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """:func:`check_value` of the ids ``<kind>-<number>``."""
+    hashed = (_hashed(b"%b-%d" % (kind.encode(), number), digest_size=8).digest() for number in numbers.tolist())
+    return (np.frombuffer(b"".join(hashed), ">u8") >> np.uint64(1)).astype(np.int64)
+
+
+_hashed = hashlib.blake2b
+
+
 class Documents(Workload):
     """Three numbers and twelve words a document; searches for a group, gets by id."""
 
@@ -172,6 +185,15 @@ class Documents(Workload):
 
     def numbers(self, doc_id: str, value: int = 0) -> dict[str, int]:
         return numbers(doc_id, value)
+
+    def columns(self, kind: str, numbers: npt.NDArray[np.int64], names: Collection[str]) -> dict[str, npt.NDArray[Any]]:
+        """As the base says; without a dictionary for each document."""
+        made: dict[str, Callable[[], npt.NDArray[np.int64]]] = {
+            "seq": lambda: numbers,
+            "group": lambda: numbers % GROUPS,
+            "check": lambda: _checks(kind, numbers),
+        }
+        return {name: made[name]() for name in names}
 
     def content(self, doc_id: str, value: int = 0) -> dict[str, Any]:
         return content(doc_id, value)

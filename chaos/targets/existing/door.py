@@ -40,8 +40,8 @@ class DoorClient(NodeClient):
         super().__init__(door, access=access, timeout=timeout)
         self._node = node
 
-    def request(
+    def fetch(
         self, method: str, path: str, *, body: Any = None, timeout: float | None = None, whole: float | None = None
-    ) -> tuple[int, Any]:
+    ) -> tuple[int, bytes]:
         path = LOCAL_VIEW.sub(PATIENCE, path) if self._node is None else asked_of(self._node, path)
-        return super().request(method, path, body=body, timeout=timeout, whole=whole)
+        return super().fetch(method, path, body=body, timeout=timeout, whole=whole)

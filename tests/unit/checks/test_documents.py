@@ -46,6 +46,7 @@ def test_all_documents_of_all_bulks(tmp_path: Path) -> None:
     requests = len(it.in_phase("write", it.spans[1]))
     assert found.value == 1.0 and found.evidence["offered"] == found.evidence["acknowledged"] == requests * ITEMS
     assert found.evidence["goodput"] == pytest.approx(requests * ITEMS / 20, rel=0.01)
+    assert found.evidence["tries"] == 1.0
     assert it.acknowledged(it.operations[1]) == ITEMS * len(it.items) == ITEMS * len(it.arrivals["write"])
 
 

@@ -418,8 +418,42 @@ def test_the_finding_says_how_much_was_compared() -> None:
     whole = read_back()
     assert "whole source and index were compared of all 21\u00a0492 documents on 9 copies" in whole.says
     sample = synthetic.READBACK["content"] | {"documents": 60_000, "of": 1_200_000}
+    del sample["indexed"], sample["text"]  # as it was written before both were told apart
     says = read_back(content=sample).says
     assert "of a sample of 60\u00a0000 of 1\u00a0200\u00a0000 documents (5.0 %) on 9 copies" in says
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (
+            {"documents": 1_000_000, "indexed": 60_000, "of": 1_000_000},
+            "the whole source was compared of all 1 000 000 documents and their index of a sample of 60 000 of"
+            " 1 000 000 documents (6.0 %), on 9 copies",
+        ),
+        (
+            {"documents": 1_000_000, "indexed": 60_000, "of": 10_000_000},
+            "the whole source was compared of a sample of 1 000 000 of 10 000 000 documents (10.0 %) and their index of"
+            " a sample of 60 000 of 10 000 000 documents (0.60 %), on 9 copies",
+        ),
+        (
+            {"documents": 500, "indexed": 500, "of": 500, "text": False},
+            "whole source and index but for texts were compared of all 500 documents on 9 copies",
+        ),
+        (
+            {"documents": 500, "indexed": 500, "of": 1000, "text": True},
+            "whole source and index were compared of a sample of 500 of 1 000 documents (50.0 %) on 9 copies",
+        ),
+    ],
+)
+def test_the_finding_says_the_share_of_sources_and_of_the_index_apart(content: dict[str, Any], says: str) -> None:
+    found = read_back(content=synthetic.READBACK["content"] | content)
+    assert says in found.says.replace("\u00a0", " ") and found.value == 0
+
+
+def test_an_index_that_was_not_looked_at_proves_nothing() -> None:
+    found = read_back(content=synthetic.READBACK["content"] | {"indexed": 0})
+    assert judge(found, "==", 0) is Verdict.INCONCLUSIVE and "not one document's index was compared" in found.says
 
 
 def test_of_a_record_that_looked_at_two_numbers_no_source_is_claimed() -> None:
@@ -431,7 +465,7 @@ def test_of_a_record_that_looked_at_two_numbers_no_source_is_claimed() -> None:
     ]:
         del story.readback[name]
     for copy in story.readback["copies"]:
-        for name in ("wanted", "compared", "phrases", "content_error"):
+        for name in ("wanted", "compared", "indexed", "phrases", "content_error"):
             del copy[name]
     found = writes.measure(Record(story.history()))
     assert found.value == 0 and found.bound is Bound.EXACT and "content" not in found.evidence

@@ -452,6 +452,10 @@ MEANING = {
             "expected operation: bulk beside it, or no items"
         ],
     ),
+    "ids of single writes": (
+        [(WRITE, "  write: {rate: 100/s, good: ok within 100ms, ids: automatic}\n")],
+        ["6:52: only bulks may leave ids to OpenSearch: expected operation: bulk, or no ids"],
+    ),
     "a retry of single writes": (
         [(WRITE, "  write: {rate: 100/s, good: ok within 100ms, retry: {times: 3}}\n")],
         ["6:54: what is sent again is what was rejected of a bulk: expected operation: bulk, or no retry"],

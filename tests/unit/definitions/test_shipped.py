@@ -63,6 +63,7 @@ def test_the_fixed_targets_are_the_same_everywhere() -> None:
         "shards.moved = 0",
         "acknowledged.lost = 0",
         "documents.unexpected = 0",
+        "documents.stored_twice = 0",
         "cas.violations = 0",
         "stale.reads = 0",
         "dirty.reads = 0",

@@ -326,6 +326,25 @@ def test_one_that_is_written_anew_names_the_same_file(tmp_path: Path, monkeypatc
     assert plan.digest(load_experiment(again)) == plan.digest(found)
 
 
+SIDES = "vary: {sides: {one: {}, other: {load: {workload: workloads/other.yaml}}}, times: 4, decide: [write.p99]}\n"
+
+
+def test_sides_may_have_workloads_of_their_own(tmp_path: Path) -> None:
+    """As of a mapping against another."""
+    path = written(tmp_path)
+    other = path.with_name("other.yaml")
+    other.write_text(WORKLOAD.replace("name: orders", "name: other").replace("best_compression", "zlib"))
+    found = load_experiment(experiment(tmp_path, EXPERIMENT + SIDES), sides=True)
+    assert [each.experiment.load.workload for each in found.sides] == ["orders", "other"]
+    assert [each.experiment.topology.settings.index["codec"] for each in found.sides] == ["best_compression", "zlib"]
+    other.write_text(WORKLOAD.replace("pool: 50", "pol: 50"))
+    with pytest.raises(InvalidInput, match=r"other\.yaml:7:29: unknown key"):
+        load_experiment(experiment(tmp_path, EXPERIMENT + SIDES), sides=True)
+    other.unlink()
+    with pytest.raises(InvalidInput, match=r"other\.yaml: there is no such file"):
+        load_experiment(experiment(tmp_path, EXPERIMENT + SIDES), sides=True)
+
+
 def test_one_without_queries_can_be_read_by_id(tmp_path: Path) -> None:
     written(tmp_path, WORKLOAD[: WORKLOAD.index("queries:")])
     text = EXPERIMENT.replace("read: {", "read: {operation: get, ")

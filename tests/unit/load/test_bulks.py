@@ -14,8 +14,10 @@ from unit.load.test_right import COPIES, INDEX, judge
 from chaos.base.ids import arrival_of, number_of, write_id
 from chaos.history.format import ItemOutcome, Outcome
 from chaos.load.bulks import Bulks, Fates, of_items
+from chaos.load.bulks import judge as bulks_judge
 from chaos.load.config import RetryConfig
-from chaos.load.right import Judged
+from chaos.load.known import Known
+from chaos.load.right import Judge, Judged
 from chaos.load.workloads.documents import WORKLOAD, source
 
 ITEMS = 5
@@ -232,3 +234,43 @@ def test_waits_grow_to_their_most_and_are_drawn_where_they_are_to_be() -> None:
     assert [grows.wait(n, 0.5) for n in (1, 2, 3, 4)] == [2, 4, 8, 10] and grows.longest_s == 24
     fixed = RetryConfig(times=3, wait_s=2, most_s=10, exponential=False, jitter=True)
     assert [fixed.wait(n, 0.5) for n in (1, 2, 3)] == [1, 1, 1] and fixed.longest_s == 6
+
+
+# ---- ids that OpenSearch gives ----------------------------------------------------------------------------------
+
+
+def test_documents_without_an_id_of_ours_are_routed_by_it() -> None:
+    request = Bulks(WORKLOAD, INDEX, items=2, stride=2, automatic=True).of([4, 5])
+    lines = [json.loads(line) for line in str(request.body).splitlines()]
+    assert lines == [{"index": {"routing": "w-4"}}, source("w-4"), {"index": {"routing": "w-5"}}, source("w-5")]
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_each_document_has_an_id_that_no_other_has(twice: bool) -> None:
+    answer = right()
+    for place in range(ITEMS):
+        item(answer, place)["_id"] = f"given-{0 if twice and place == 1 else place}"
+    outcome, says, items = bulks_judge(answer, range(FIRST, FIRST + ITEMS), INDEX, COPIES, automatic=True)
+    assert (outcome is Outcome.WRONG) == twice and ("the id 'given-0' twice" in says) == twice
+    assert [ItemOutcome(each).name for each in items].count("WRONG") == twice
+
+
+def test_searches_that_find_documents_of_given_ids_are_held_against_their_content() -> None:
+    known = Known(WORKLOAD.found_by, 0)
+    it = Judge(WORKLOAD, known, INDEX, shards=3, copies=COPIES, automatic=True)
+    it.sent_bulk("/chaos-writes/_bulk", range(0, 3))
+    request = WORKLOAD.requests(INDEX, 2000).of("search", 0)
+    group = request.asks
+    assert isinstance(group, int)
+    it.sent_bulk("/chaos-writes/_bulk", range(group, group + 1))
+
+    def judged(**other: Any) -> Judged:
+        hit = {"_index": INDEX, "_id": "given", "_score": 1.0, "_source": source(f"w-{group}") | other}
+        shards = {"total": 3, "successful": 3, "skipped": 0, "failed": 0}
+        hits = {"total": {"value": 2, "relation": "eq"}, "hits": [hit, hit | {"_id": "again"}]}
+        text = json.dumps({"timed_out": False, "_shards": shards, "hits": hits})
+        return it.of(it.sent("search", 0, request._replace(least_hits=0), request.path, 0), 200, text, 1)
+
+    assert judged() == Judged(Outcome.OK)  # stored twice, and both are right
+    assert "other content" in judged(text="amber").says
+    assert "never sent" in judged(seq=10**6).says

@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from unit.definitions.test_workload_files import WORKLOAD
 
@@ -281,6 +282,15 @@ def test_a_definition_whose_documents_are_not_apart_is_refused(monkeypatch: pyte
 
 def test_every_shipped_file_bears_its_name() -> None:
     assert {name: workloads.named(name).name for name in workloads.FILES} == {name: name for name in workloads.FILES}
+
+
+def test_the_fields_of_many_documents_are_those_of_each(tmp_path: Path) -> None:
+    workload = made(tmp_path)
+    numbers = np.array([0, 3, 10**9], np.int64)
+    found = workload.columns("w", numbers, workload.fields)
+    for place, number in enumerate(numbers.tolist()):
+        assert {name: int(column[place]) for name, column in found.items()} == workload.numbers(write_id(number))
+    assert all(column.dtype == np.int64 for column in found.values())
 
 
 def test_preloading_writes_the_very_bodies(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 from chaos.base.errors import InvalidInput
@@ -26,6 +28,16 @@ def numbers(change: Callable[[dict[str, int], str], dict[str, int]]) -> dict[str
         return Documents.content(self, doc_id, value) | self.numbers(doc_id, value)
 
     return {"numbers": theirs, "content": content}
+
+
+def columns(change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> Any:
+    """The same documents, said otherwise for many at once than for each."""
+
+    def theirs(self: Documents, *given: Any) -> dict[str, npt.NDArray[Any]]:
+        found = Documents.columns(self, *given)
+        return {**found, "seq": change(found["seq"])}
+
+    return theirs
 
 
 def failing(self: Documents, doc_id: str, value: int = 0) -> dict[str, Any]:
@@ -50,6 +62,8 @@ def test_what_comes_with_this_package_is_fit(name: str) -> None:
         ({"unique": "text"}, "none of its fields"),
         (numbers(lambda found, _: found | {"check": found["check"] % 7}), "is to be unique"),
         (numbers(lambda found, id: found | ({"seq": 1} if id.startswith("c-") else {})), "says 1 in seq"),
+        ({"columns": columns(lambda found: found + 1)}, "its columns say another seq of the documents p-0 to p-49"),
+        ({"columns": columns(lambda found: found.astype(np.float64))}, "its columns say another seq"),
         ({"numbers": Documents.numbers, "content": failing}, "its documents cannot be made: KeyError"),
     ],
 )

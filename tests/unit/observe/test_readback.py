@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,14 @@ from chaos.checks import contents
 from chaos.history import History
 from chaos.load.workloads.documents import WORKLOAD, check_of, check_value, numbers
 from chaos.observe import readback
-from chaos.observe.readback import NAMED, CopyRead, compare, read_back, shard_of
+from chaos.observe.idsets import Ids
+from chaos.observe.readback import NAMED, Asked, CopyRead, Index, compare, read_back
 from chaos.observe.written import Written
+from chaos.opensearch.routing import shard_of
 from chaos.opensearch.views import ShardCopy, View
 
 SHARDS, ROUTING = 3, 768
+ASKED = Asked(WORKLOAD)
 IDS = [f"w-{k}" for k in range(60)]
 
 
@@ -144,7 +148,7 @@ def test_a_document_that_is_wrong_on_one_copy_alone_is_named_with_it() -> None:
     reads = whole()
     first = min(reads[0].ids)
     for read in reads:
-        read.inside.compared = set(read.ids)
+        read.inside.compared = read.inside.indexed = Ids.of(read.ids)
     reads[1].inside.blame(first, "index", "not found by amber")
     reads[0].inside.blame(first, "doc_values", "seq: another")
     found = compare(reads, IDS, SHARDS, ROUTING)
@@ -176,9 +180,10 @@ class Answers:
     def client(self, node: str, *, timeout: float) -> Answers:
         return self
 
-    def request(self, method: str, path: str, *, body: Any = None) -> tuple[int, Any]:
-        self.asked.append(dict(body))  # type: ignore[attr-defined]
-        return self.answers.pop(0)
+    def fetch(self, method: str, path: str, *, body: Any = None) -> tuple[int, bytes]:
+        self.asked.append(dict(body))
+        status, answer = self.answers.pop(0)
+        return status, json.dumps(answer).encode()
 
     def close(self) -> None:
         pass
@@ -200,10 +205,9 @@ def page(*ids: str, wrong: str | None = None, total: int | None = None) -> tuple
     return 200, {"timed_out": False, "_shards": {"successful": 1}, "hits": {**counted, "hits": hits}}
 
 
-def test_a_copy_is_read_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readback, "PAGE", 2)
+def test_a_copy_is_read_page_by_page() -> None:
     lab = Answers(page("w-1", "w-2", total=4), page("w-3", "w-4", wrong="w-4"), page())
-    read = readback._read_copy(lab, ShardCopy("chaos", 0, True, "STARTED", "a-data"), WORKLOAD)  # type: ignore[arg-type]
+    read = readback._read_copy(lab, ShardCopy("chaos", 0, True, "STARTED", "a-data"), Asked(WORKLOAD, window=2))  # type: ignore[arg-type]
     assert (read.ids, set(read.inside.wrong), read.error) == ({"w-1", "w-2", "w-3", "w-4"}, {"w-4"}, None)
     assert (read.total, read.surplus, read.twice) == (4, 0, set())
     assert [body["track_total_hits"] for body in lab.asked] == [True, False, False]
@@ -212,6 +216,22 @@ def test_a_copy_is_read_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
         [2, check_value("w-2")],
         [4, check_value("w-4")],
     ]
+
+
+@pytest.mark.parametrize(
+    ("copies", "groups"),
+    [
+        ([], []),
+        ([0], [[0]]),
+        ([2, 0, 1, 0, 1, 2, 0, 1, 2], [[0, 0, 0], [1, 1, 1], [2, 2, 2]]),
+        ([0, 0, 1, 1, 2, 2], [[0, 0, 1, 1], [2, 2]]),
+        ([0, 1, 2, 3], [[0, 1, 2], [3]]),
+    ],
+)
+def test_copies_of_one_shard_are_read_together(copies: list[int], groups: list[list[int]]) -> None:
+    """They give the same answers, which are then decoded once."""
+    each = [ShardCopy("chaos", shard, False, "STARTED", f"n{n}") for n, shard in enumerate(copies)]
+    assert [[copy.shard for copy in group] for group in readback._groups(each)] == groups
 
 
 @pytest.mark.parametrize(
@@ -235,7 +255,7 @@ def test_a_copy_is_read_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_copy_that_cannot_be_read_says_why(answer: tuple[int, Any]) -> None:
     copy = ShardCopy("chaos", 0, True, "STARTED", "a-data")
-    read = readback._read_copy(Answers(answer), copy, WORKLOAD)  # type: ignore[arg-type]
+    read = readback._read_copy(Answers(answer), copy, ASKED)  # type: ignore[arg-type]
     assert read.error and read.to_json()["read"] is False
 
 
@@ -247,7 +267,7 @@ def test_an_odd_answer_makes_the_read_back_incomplete_and_never_raises(
     monkeypatch: pytest.MonkeyPatch, answers: Any
 ) -> None:
     monkeypatch.setattr(readback, "_refresh", lambda *_: None)
-    monkeypatch.setattr(readback, "_routing", lambda *_: (SHARDS, ROUTING))
+    monkeypatch.setattr(readback, "_routing", lambda *_: Index(SHARDS, ROUTING))
     monkeypatch.setattr(readback, "administer", lambda *_, **__: (200, answers))
     found = read_back(None, "chaos", {"w-1"})  # type: ignore[arg-type]
     assert found["complete"] is False and found["reason"]
@@ -301,6 +321,57 @@ def test_the_classes_of_what_is_there_are_whole_and_apart(
     assert set(found["lost"]) == acknowledged - there
 
 
+ANY_IDS = [*(f"w-{k}" for k in range(12)), *(f"p-{k}" for k in range(6)), "v-1", "c-0", "foo", "w-007"]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, SHARDS - 1), st.frozensets(st.sampled_from(ANY_IDS)), st.booleans()), max_size=6),
+    *[st.frozensets(st.sampled_from(ANY_IDS)) for _ in range(4)],
+    st.frozensets(st.integers(0, SHARDS - 1)),
+)
+@settings(max_examples=100, deadline=None)
+def test_whatever_the_copies_hold_all_is_counted_as_in_sets(
+    held: list[tuple[int, frozenset[str], bool]],
+    acknowledged: frozenset[str],
+    open_: frozenset[str],
+    refused: frozenset[str],
+    probes: frozenset[str],
+    destroyed: frozenset[int],
+) -> None:
+    """Documents on copies of shards that they do not belong to, copies read in part, destroyed shards: as plain sets
+    of texts say."""
+    destroyed -= {shard for shard, _, _ in held}
+    reads = [copy(shard, f"n{n}", set(ids), error="x" if bad else None) for n, (shard, ids, bad) in enumerate(held)]
+    written = Written(set(acknowledged), set(refused), set(open_), set(probes))  # type: ignore[arg-type]
+    found = compare(reads, acknowledged, SHARDS, ROUTING, destroyed, fates=written)
+    present = set().union(*(ids for _, ids, _ in held)) if held else set()
+    beyond = present - acknowledged
+    assert found["documents"] == len(present) and found["unacknowledged_present"] == len(beyond)
+    assert found["content"]["of"] == len(present & (acknowledged | open_ | refused))
+    assert set(found["recovered"]) == beyond & open_ and set(found["resurrected"]) == beyond & refused
+    assert set(found["unexpected"]) == beyond - open_ - refused
+    assert found["strangers_count"] == len({"foo", "w-007"} & set(found["unexpected"]))
+    lost, diverged, unavailable, absent = set(), set(), 0, set()
+    for id in acknowledged | probes:
+        here = [r for r in reads if r.copy.shard == shard_of(id, SHARDS, ROUTING)]
+        answered, on = [r for r in here if r.error is None], [r for r in here if id in r.ids]
+        gone = shard_of(id, SHARDS, ROUTING) in destroyed
+        if id in probes and not on and (gone or (here and answered == here)):
+            absent.add(id)
+        if id not in acknowledged:
+            continue
+        with_it = [r for r in answered if id in r.ids]
+        if gone or (here and answered == here and not with_it):
+            lost.add(id)
+        elif not with_it:
+            unavailable += 1
+        elif len(with_it) < len(answered):
+            diverged.add(id)
+    assert set(found["lost"]) == lost and {each["id"] for each in found["diverged"]} == diverged
+    assert found["unavailable_count"] == unavailable and set(found["watched"]["absent"]) == absent
+    assert found["watched"]["count"] == len(probes)
+
+
 def test_a_document_that_a_copy_gives_twice_or_counts_twice_is_duplicated() -> None:
     reads = whole()
     twice = sorted(reads[0].ids)[0]
@@ -316,7 +387,7 @@ def test_a_document_that_a_copy_gives_twice_or_counts_twice_is_duplicated() -> N
 
 def test_a_copy_that_gives_an_id_twice_says_so() -> None:
     read = readback._read_copy(  # type: ignore[arg-type]
-        Answers(page("w-1", "w-1", "c-2")), ShardCopy("chaos", 0, True, "STARTED", "a-data"), WORKLOAD
+        Answers(page("w-1", "w-1", "c-2")), ShardCopy("chaos", 0, True, "STARTED", "a-data"), ASKED
     )
     assert read.twice == {"w-1"} and read.surplus == 1 and read.error is None
     assert read.keys == {"c-2": (2, 12, 1)} and not read.inside.wrong
@@ -324,7 +395,7 @@ def test_a_copy_that_gives_an_id_twice_says_so() -> None:
 
 def test_the_content_of_a_key_follows_from_its_value() -> None:
     read = readback._read_copy(  # type: ignore[arg-type]
-        Answers(page("c-0", "c-1", wrong="c-1")), ShardCopy("chaos", 0, True, "STARTED", "a-data"), WORKLOAD
+        Answers(page("c-0", "c-1", wrong="c-1")), ShardCopy("chaos", 0, True, "STARTED", "a-data"), ASKED
     )
     assert set(read.inside.wrong) == {"c-1"} and read.inside.values == {"c-0": 0, "c-1": 1}
 
@@ -374,11 +445,11 @@ class Late:
         self.times = times
         view = View("a", 1, "a", frozenset("ab"), tuple(ShardCopy("chaos", 0, n == "a", "STARTED", n) for n in "ab"))
         monkeypatch.setattr(readback, "views", lambda _: [view])
-        for name, answer in (("_refresh", None), ("_routing", (1, 1024)), ("_check_routing", None)):
+        for name, answer in (("_refresh", None), ("_routing", Index(1, 1024)), ("_check_routing", None)):
             monkeypatch.setattr(readback, name, lambda *_, answer=answer, **__: answer)
         monkeypatch.setattr(readback, "_read_copy", self.read)
 
-    def read(self, lab: Any, copy: ShardCopy, workload: Any, wanted: Any, seed: int) -> CopyRead:
+    def read(self, lab: Any, copy: ShardCopy, asked: Asked) -> CopyRead:
         late = copy.node == "b" and len(self.slept) < self.times
         ids = {"w-1"} if late else {"w-1", "w-2"}
         return CopyRead(copy, ids, total=len(ids))
@@ -404,8 +475,9 @@ def test_a_document_that_is_wrong_is_read_again_before_it_is_said_to_be(monkeypa
     """A write that was under way may arrive between two looks at one copy."""
 
     class Wrong(Late):
-        def read(self, lab: Any, copy: ShardCopy, workload: Any, wanted: Any, seed: int) -> CopyRead:
-            assert (wanted, seed) == ({"w-1", "w-2", "w-3"}, 5)  # what had no clear answer must be right as well
+        def read(self, lab: Any, copy: ShardCopy, asked: Asked) -> CopyRead:
+            every = {"w-1", "w-2", "w-3"}
+            assert asked.wanted[0] == (every, every) and asked.seed == 5  # without a clear answer, too
             read = CopyRead(copy, {"w-1", "w-2", "w-3"})
             if copy.node == "b" and len(self.slept) < self.times:
                 read.inside.blame("w-3", "source", "text: another")
@@ -425,7 +497,7 @@ def test_a_copy_that_cannot_be_read_is_asked_again_before_it_is_unread(monkeypat
     """A node joins, and the cluster is green, before it answers HTTP."""
 
     class Deaf(Late):
-        def read(self, lab: Any, copy: ShardCopy, workload: Any, wanted: Any, seed: int) -> CopyRead:
+        def read(self, lab: Any, copy: ShardCopy, asked: Asked) -> CopyRead:
             if copy.node == "b" and len(self.slept) < self.times:
                 return CopyRead(copy, set(), error="cannot connect")
             return CopyRead(copy, {"w-1", "w-2"}, total=2)
@@ -440,7 +512,7 @@ def test_a_copy_that_cannot_be_read_is_asked_again_before_it_is_unread(monkeypat
 # ---- what the load has tried to write -----------------------------------------------------------------------
 
 
-def test_only_what_never_reached_a_node_is_refused_for_sure() -> None:
+def test_only_what_never_reached_a_node_is_refused_for_sure(monkeypatch: pytest.MonkeyPatch) -> None:
     outcomes = {
         "ok": ("acknowledged", 1),
         "partial": ("acknowledged", 1),
@@ -464,6 +536,9 @@ def test_only_what_never_reached_a_node_is_refused_for_sure() -> None:
     ]
     history.__dict__.update(arrivals=frame, probes=probes)
     found = Written.of(history, documents=2, keys=1)
+    monkeypatch.setattr("chaos.history.reader.BATCH", 3)
+    assert Written.of(history, documents=2, keys=1) == found  # whether they come at once or some at a time
+    assert Written.of(history, documents=0, writer=None).acknowledged == {"v-0"}
     for k, (outcome, (where, _)) in enumerate(outcomes.items()):
         inside = [name for name in ("acknowledged", "refused", "open") if f"w-{k}" in getattr(found, name)]
         assert inside == ([where] if where else []), outcome

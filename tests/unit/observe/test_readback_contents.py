@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from fake_copy import Document, FakeCopy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaos.load.workloads.documents import WORDS, WORKLOAD, cas_source, source
+from chaos.load.workload import Workload
+from chaos.load.workloads.documents import WORDS, WORKLOAD, Documents, cas_source, source
 from chaos.observe import contents, readback
-from chaos.observe.contents import WAYS, chosen, differs, drawn, same
-from chaos.observe.readback import CopyRead, compare
+from chaos.observe.contents import WAYS, Wanted, chosen, differs, same
+from chaos.observe.idsets import Ids
+from chaos.observe.readback import Asked, CopyRead, compare
 from chaos.opensearch.routing import shard_of
 
 IDS = [*(f"w-{n}" for n in range(40)), *(f"p-{n}" for n in range(20)), "v-3", "c-0", "c-1"]
 
 
 def read(copy: FakeCopy, ids: list[str] = IDS, seed: int = 0) -> CopyRead:
-    return readback._read_copy(copy, copy.copy, WORKLOAD, set(ids), seed)  # type: ignore[arg-type]
+    wanted = Wanted(Ids.of(ids), Ids.of(ids))
+    return readback._read_copy(copy, copy.copy, Asked(WORKLOAD, {0: wanted}, seed))  # type: ignore[arg-type]
 
 
 def test_a_right_copy_is_right_in_every_document() -> None:
@@ -250,40 +253,203 @@ def test_an_odd_answer_is_no_traceback() -> None:
 def test_of_too_many_documents_a_seeded_sample_is_compared_the_same_on_every_copy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(contents, "SOURCES", 40)
     monkeypatch.setattr(contents, "WHOLE", 10)
-    wanted = chosen(IDS, 2, 1024, 7)
-    assert [len(ids) for ids in wanted.values()] == [10, 10]
-    assert all(shard_of(id, 2, 1024) == shard for shard, ids in wanted.items() for id in ids)
-    assert {"c-0", "c-1"} <= set().union(*wanted.values())
-    assert wanted == chosen(list(reversed(IDS)), 2, 1024, 7) != chosen(IDS, 2, 1024, 8)
+    wanted = chosen(Ids.of(IDS), 2, 1024, 7)
+    assert [(len(each.sources), len(each.indexed)) for each in wanted.values()] == [(20, 10), (20, 10)]
+    assert all(shard_of(id, 2, 1024) == shard for shard, (source, _) in wanted.items() for id in source)
+    assert all(each.indexed <= each.sources for each in wanted.values())
+    assert {"c-0", "c-1"} <= set().union(*(each.indexed for each in wanted.values()))
+    assert wanted == chosen(Ids.of(reversed(IDS)), 2, 1024, 7) != chosen(Ids.of(IDS), 2, 1024, 8)
+    monkeypatch.setattr(contents, "SOURCES", 1000)
+    whole = chosen(Ids.of(IDS), 2, 1024, 7)
+    assert set().union(*(each.sources for each in whole.values())) == set(IDS)
+    assert [len(each.indexed) for each in whole.values()] == [10, 10]
     monkeypatch.setattr(contents, "WHOLE", 1000)
-    assert set().union(*chosen(IDS, 2, 1024, 7).values()) == set(IDS)
+    assert all(each.indexed == each.sources for each in chosen(Ids.of(IDS), 2, 1024, 7).values())
 
 
-def test_a_sample_is_looked_into_and_no_document_more(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("most", [10, 40])  # by their ids, and by reading all of the copy
+def test_a_sample_is_looked_into_and_no_document_more(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr(contents, "PAGE", 4)
-    sample = drawn(IDS, 7, 10)
+    every = Ids.of(IDS)
+    sample = every.drawn(7, most)
     copy = FakeCopy.of(IDS)
-    missed = next(id for id in IDS if id not in sample)
-    for id in (missed, sample[-1]):
+    missed, seen = (every - sample).first(1)[0], (sample - every.only("c")).first(1)[0]
+    for id in (missed, seen):
         copy[id].source["text"] = "another"
     copy[missed].values["check"] ^= 1
-    found = read(copy, sample)
-    assert found.inside.compared == set(sample)
+    found = read(copy, list(sample))
+    assert found.inside.compared == found.inside.indexed == sample
     assert {id: list(ways) for id, ways in found.inside.wrong.items()} == {
-        sample[-1]: ["source"],
+        seen: ["source"],
         missed: ["doc_values"],  # those are compared in all
     }
     content = compare([found], IDS, 1, 1024, seed=7)["content"]
-    assert (content["documents"], content["of"], content["seed"]) == (10, len(IDS), 7)
+    assert (content["documents"], content["indexed"], content["of"], content["seed"]) == (most, most, len(IDS), 7)
 
 
-@given(st.sets(st.sampled_from(IDS)), st.integers(0, 2**40), st.integers(1, 60))
-@settings(max_examples=50, deadline=None)
-def test_a_sample_follows_from_ids_and_seed_alone(ids: set[str], seed: int, most: int) -> None:
-    sample = drawn(sorted(ids), seed, most)
-    assert set(sample) <= ids and len(sample) == min(most, len(ids))
-    assert set(sample) == set(drawn(sorted(ids, reverse=True), seed, most))
+@pytest.mark.parametrize("most", [10, 40])
+def test_sources_are_compared_of_more_documents_than_the_index(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(contents, "PAGE", 4)
+    every = Ids.of(IDS)
+    sample = every.drawn(7, most)
+    copy = FakeCopy.of(IDS)
+    inside, outside = (sample - every.only("c")).first(1)[0], (every - sample).first(1)[0]
+    for id in (inside, outside):
+        copy[id].source["text"] = "another"
+        copy[id].words = ["amber"]
+    found = readback._read_copy(copy, copy.copy, Asked(WORKLOAD, {0: Wanted(every, sample)}, 7))  # type: ignore[arg-type]
+    assert found.inside.compared == every and found.inside.indexed == sample and found.inside.error is None
+    assert set(found.inside.wrong[outside]) == {"source"} and set(found.inside.wrong[inside]) == {"source", "index"}
+    assert set(found.inside.wrong) == {inside, outside}
+    content = compare([found], IDS, 1, 1024, seed=7)["content"]
+    assert (content["documents"], content["indexed"], content["of"]) == (len(IDS), most, len(IDS))
+
+
+def test_numbers_are_held_against_all_documents_of_a_copy_where_the_index_of_some_is_compared() -> None:
+    """A document outside the sample that is found by a number of one inside is seen."""
+    every = Ids.of(IDS)
+    sample = every.drawn(7, 10)
+    outside = (every - sample).only("w").first(1)[0]
+    copy = FakeCopy.of([*IDS, "someone-elses-1"][: len(IDS)])
+    copy[outside].points["group"] = WORKLOAD.numbers(sample.only("wp").first(1)[0])["group"]
+    found = readback._read_copy(copy, copy.copy, Asked(WORKLOAD, {0: Wanted(every, sample)}, 7))  # type: ignore[arg-type]
+    assert set(found.inside.wrong) == {outside}
+    assert "found by another group than its own" in found.inside.wrong[outside]["index"]
+
+
+def test_what_is_wrong_with_too_many_documents_is_counted_and_told_of_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contents, "TOLD", 5)
+    copy = FakeCopy.of(IDS)
+    for document in copy.documents:
+        document.values["check"] ^= 1
+    found = read(copy)
+    assert found.inside.wrong_in("doc_values") == set(IDS)
+    assert {id for id in found.inside.wrong} >= {"c-0", "c-1"} and len(found.inside.wrong) <= 5 + 2
+    result = compare([found], IDS, 1, 1024)
+    assert result["wrong_doc_values_count"] == result["wrong_content_count"] == len(IDS)
+    says = [item["says"] for item in result["wrong_doc_values"]]
+    assert sum("check: expected" in each for each in says) == len(found.inside.wrong) and len(says) == len(IDS)
+
+
+def test_copies_share_what_was_made_of_an_answer_only_where_they_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is judged by what it holds, also where the others have been judged before."""
+    monkeypatch.setattr(contents, "PAGE", 7)
+    monkeypatch.setattr(contents, "WHOLE", 5)
+    monkeypatch.setattr(readback, "KEPT", 1000)
+    whole, lacks, differs_, wrong = (FakeCopy.of(IDS) for _ in range(4))
+    lacks.documents.remove(lacks["w-9"])
+    differs_["w-30"].values["check"] ^= 1
+    unseen = (Ids.of(IDS) - chosen(Ids.of(IDS), 1, 1024, 1)[0].indexed).only("w").first(1)[0]
+    wrong[unseen].source["text"] = "another"
+    made: list[bytes] = []
+
+    class Noted(readback.Listed):
+        def __init__(self, workload: Workload, answer: bytes) -> None:
+            made.append(answer)
+            super().__init__(workload, answer)
+
+    monkeypatch.setattr(readback, "Listed", Noted)
+    asked = Asked(WORKLOAD, chosen(Ids.of(IDS), 1, 1024, 1), 1, window=7)
+    reads = [readback._read_copy(copy, copy.copy, asked) for copy in (whole, lacks, differs_, wrong, whole)]  # type: ignore[arg-type]
+    assert all(found.error is None and found.inside.error is None for found in reads)
+    assert [found.ids for found in reads] == [set(IDS), set(IDS) - {"w-9"}, *[set(IDS)] * 3]
+    assert [set(found.inside.wrong) for found in reads] == [set(), set(), {"w-30"}, {unseen}, set()]
+    assert [len(found.inside.compared) for found in reads] == [len(IDS), len(IDS) - 1, *[len(IDS)] * 3]
+    assert len(made) == len(set(made)) < 5 * (len(IDS) // 7 + 1)
+
+
+# ---- pages compared as arrays, and one by one -----------------------------------------------------------------
+
+
+class Alone(Documents):
+    """The same documents, said one by one."""
+
+    columns = Workload.columns
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, len(IDS) - 1), st.integers(0, 8)), max_size=6),
+)
+@settings(max_examples=60, deadline=None)
+def test_documents_of_a_page_are_judged_as_each_alone_is(changes: list[tuple[int, int]]) -> None:
+    """Whatever a doc value is: another number, of another type, none, several, or of an id that is none of ours."""
+    kinds: list[Callable[[Document], None]] = [
+        lambda each: each.values.update(check=each.values.get("check", 0) ^ 1),
+        lambda each: each.values.update(group=float(each.values.get("group", 0))),
+        lambda each: each.values.update(group=True),
+        lambda each: each.values.update(group=2**70),
+        lambda each: each.values.update(group=None),
+        lambda each: each.values.update(group=str(each.values.get("group"))),
+        lambda each: each.values.pop("group", None),
+        lambda each: each.values.update(group=[1, 2]),
+        lambda each: setattr(each, "id", f"{each.id}-stranger"),
+    ]
+    copy = FakeCopy.of(IDS)
+    for place, kind in changes:
+        kinds[kind](copy.documents[place])
+    alone = contents.Contents(WORKLOAD)
+    for document in copy.documents:
+        alone.numbers(document.id, {name: [value] for name, value in document.values.items()})
+    for workload in (WORKLOAD, Alone()):
+        found = readback._read_copy(copy, copy.copy, Asked(workload))  # type: ignore[arg-type]
+        assert found.error is None and found.ids == {document.id for document in copy.documents}
+        assert found.inside.wrong == alone.wrong and found.inside.values == alone.values
+
+
+class Rows(Documents):
+    """Documents without a text: a float, a list and a keyword beside the numbers."""
+
+    name = "rows"
+    mapping: ClassVar[dict[str, Any]] = {"dynamic": "strict", "properties": {}}
+    fields = ("seq", "check", "ratio", "host")
+    text = None  # type: ignore[assignment]
+    words = ()
+
+    def numbers(self, doc_id: str, value: int = 0) -> dict[str, Any]:
+        each = super().numbers(doc_id, value)
+        return {"seq": each["seq"], "check": each["check"], "ratio": each["group"] / 4, "host": f"h{each['group']}"}
+
+    def content(self, doc_id: str, value: int = 0) -> dict[str, Any]:
+        return {**self.numbers(doc_id, value), "tags": [1, True, {"a": 2.0}, None]}
+
+    columns = Workload.columns
+
+
+def rows() -> FakeCopy:
+    copy = FakeCopy([])
+    for id in IDS:
+        source = Rows().content(id)
+        numbers = Rows().numbers(id)
+        copy.documents.append(Document(id, source, [], dict(numbers), dict(numbers)))
+    return copy
+
+
+def test_a_workload_without_a_text_is_compared_in_the_rest_and_says_so() -> None:
+    copy = rows()
+    asked = Asked(Rows(), {0: Wanted(Ids.of(IDS), Ids.of(IDS))})
+    found = readback._read_copy(copy, copy.copy, asked)  # type: ignore[arg-type]
+    assert found.inside.error is None and found.inside.wrong == {} and found.inside.compared == set(IDS)
+    assert not any("should" in str(each.get("query")) for each in copy.asked) and found.inside.phrases == 0
+    content = compare([found], IDS, 1, 1024)["content"]
+    assert content["text"] is False and content["documents"] == content["indexed"] == len(IDS)
+
+    copy["w-5"].source["tags"][0] = 1.0  # a list is held against a list, value by value
+    copy["w-6"].source["tags"][2]["a"] = 2
+    copy["w-7"].values["ratio"] += 0.25
+    copy["w-8"].values["host"] = "another"
+    copy["w-9"].points["seq"] += 100
+    copy["w-10"].by_id = False
+    found = readback._read_copy(copy, copy.copy, asked)  # type: ignore[arg-type]
+    assert {id: list(ways) for id, ways in found.inside.wrong.items()} == {
+        "w-5": ["source"],
+        "w-6": ["source"],
+        "w-7": ["doc_values"],
+        "w-8": ["doc_values"],
+        "w-9": ["index"],
+        "w-10": ["index"],
+    }
 
 
 # ---- values ----------------------------------------------------------------------------------------------------

@@ -87,6 +87,7 @@ def ask(cluster: Reused, timeout: float = 2.0) -> tuple[int, Any]:
 def test_many_questions_are_one_connection(node: Node, cluster: Reused) -> None:
     assert {json.dumps(ask(cluster)) for _ in range(20)} == {'[200, {"version": 1}]'}
     assert node.connections == 1 and cluster.viewers == ("a",)
+    assert cluster.client("a", timeout=2.0).fetch("GET", "/") == (200, b'{"version": 1}') and node.connections == 1
 
 
 def test_a_connection_that_its_server_closed_is_made_anew(node: Node, cluster: Reused) -> None:

@@ -389,6 +389,25 @@ def test_a_run_that_was_taken_over_leaves_the_fault_of_the_second_alone(
     assert cluster.documents["run"]["run"] == "run-2"
 
 
+def test_what_recover_on_has_undone_from_elsewhere_is_no_problem_for_recover(
+    cluster: WithDocuments, tmp_path: Path
+) -> None:
+    """Runner and keeper are dead: the notes were undone first, then the ledger on the run's own machine."""
+    ledger = opened(cluster, tmp_path)
+    ledger.intend("f1", [block("a-data", "b-data")])
+    BLOCK.apply(cluster)  # type: ignore[arg-type]
+    notes = Notes(cluster, INDEX)  # type: ignore[arg-type]
+    for entry in notes.standing()[ledger.run]:
+        assert entry.inverse is not None
+        entry.inverse.apply(cluster)  # type: ignore[arg-type]
+    notes.forget(ledger.run)
+    again = noted.FencedLedger(ledger.path)
+    told: list[str] = []
+    assert undo_entries(cluster, again, again.standing(), by_others=told.append) == []  # type: ignore[arg-type]
+    assert again.standing() == [] and cluster.effects == set()
+    assert len(told) == 1 and "its note is gone" in told[0] and "no run holds the cluster now" in told[0]
+
+
 def test_a_run_that_has_just_said_that_it_holds_the_cluster_asks_nothing_before_it_undoes(
     cluster: WithDocuments, tmp_path: Path
 ) -> None:

@@ -21,7 +21,9 @@ from chaos.run.options import RunOptions, RunResult
 from chaos.run.spec import On, RunSpec, carry_out, in_python
 from chaos.targets.labs import kinds
 
-SHIPPED = sorted(p for p in (ROOT / "experiments").rglob("*.yaml") if p.parent.name not in ("upstream", "gamedays"))
+SHIPPED = sorted(
+    p for p in (ROOT / "experiments").rglob("*.yaml") if p.parent.name not in ("upstream", "gamedays", "ab")
+)
 LOADED = {path: load_experiment(path) for path in SHIPPED}
 words = st.text(st.characters(min_codepoint=32, max_codepoint=0x2FF), max_size=12)
 

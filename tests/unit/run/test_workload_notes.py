@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 from fakes import ROOT
 from unit.definitions.test_workload_files import experiment, written
 
+from chaos.commands.running import _serves
+from chaos.definitions import load_topology
 from chaos.load.config import DriverConfig
 from chaos.registry import PROVIDERS, load_experiment
 from chaos.run import notes, space
@@ -39,3 +42,15 @@ def test_the_driver_is_told_of_a_file_and_of_none_where_there_is_none() -> None:
     assert "dataset" not in DriverConfig.model_validate(config).model_dump(mode="json")
     told = DriverConfig.model_validate({**config, "workload": "x", "dataset": {"name": "x"}})
     assert DriverConfig.model_validate_json(told.model_dump_json()).dataset == {"name": "x"}
+
+
+def test_a_lab_that_is_up_serves_what_differs_from_it_by_the_workload_s_settings_alone(tmp_path: Path) -> None:
+    written(tmp_path)
+    found = load_experiment(experiment(tmp_path))
+    lab = SimpleNamespace(topology=load_topology("3az", near=ROOT / "experiments" / "x.yaml"))
+    assert found.topology.settings.index != lab.topology.settings.index
+    assert _serves(lab, found, alone=True)
+    settings = found.topology.settings.model_copy(update={"index": {**found.topology.settings.index, "codec": "zlib"}})
+    other = found.topology.model_copy(update={"settings": settings})
+    assert not _serves(lab, found.model_copy(update={"topology": other}), alone=True)
+    assert not _serves(SimpleNamespace(topology=other), found, alone=True)

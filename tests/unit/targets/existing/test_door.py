@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
+import urllib3
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chaos.base.access import PLAIN
+from chaos.base.netsock import Endpoint
 from chaos.opensearch import counters, views
-from chaos.targets.existing.door import PATIENCE, asked_of
+from chaos.opensearch.rest import NodeClient
+from chaos.targets.existing.door import PATIENCE, DoorClient, asked_of
 
 
 @pytest.mark.parametrize(
@@ -45,3 +52,19 @@ def test_a_name_cannot_change_the_question() -> None:
 @given(st.text(alphabet=st.characters(codec="ascii", exclude_characters="_?&=|"), max_size=30))
 def test_a_path_that_means_no_one_is_as_it_was(path: str) -> None:
     assert asked_of("es-1", f"/{path}") == f"/{path}"
+
+
+@pytest.mark.parametrize("ask", [NodeClient.request, NodeClient.fetch], ids=["request", "fetch"])
+def test_a_client_asks_so_whether_the_answer_is_decoded_or_not(monkeypatch: pytest.MonkeyPatch, ask: Any) -> None:
+    """The read-back decodes answers itself, and reads the copy of the node that it means."""
+    sent: list[str] = []
+
+    def answer(self: Any, method: str, path: str, **_: Any) -> Any:
+        sent.append(path)
+        return SimpleNamespace(status=200, data=b"{}")
+
+    monkeypatch.setattr(urllib3.HTTPConnectionPool, "request", answer)
+    client = DoorClient(Endpoint("127.0.0.1", 9200), "es-1", access=PLAIN, timeout=1)
+    method = getattr(client, ask.__name__)
+    assert method("POST", "/load/_search?preference=_shards:3%7C_only_local", body={})[0] == 200
+    assert sent == ["/load/_search?preference=_shards:3%7C_only_nodes:es-1"]

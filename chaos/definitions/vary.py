@@ -1,0 +1,147 @@
+"""Sides as people write them (``vary:``): two to four variants of an experiment, whose runs alternate and are compared.
+
+A side is an overlay of keys of the experiment: mappings are merged deeply, lists and single values replace what they
+stand for. No key can be taken away. What a file with sides means is in :mod:`.varied`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, StrictInt, WithJsonSchema
+
+from chaos.base.units import Malformed
+from chaos.definitions.base import Strict
+from chaos.definitions.source import Loc, Problem
+
+FEWEST_SIDES, MOST_SIDES = 2, 4
+KEY = "vary"
+WHOLE = "every side has the same users' wishes and faults, else there is nothing to compare"
+FIXED = {
+    "phases": WHOLE,
+    "expect": WHOLE,
+    "slis": WHOLE,
+    "rates": WHOLE,
+    "guards": "a guard that ends one side earlier hides what it would have shown",
+    "seed": "all sides of a round share a seed, so that the same is drawn",
+    "name": "the side has a name",
+    "kind": "a side is no file",
+    "apiVersion": "a side is no file",
+    "description": "a side's name and what it changes say what it is",
+    "tags": "tags choose among files",
+    "vary": "sides have no sides",
+}
+"""Keys of an experiment that no side may have, and why."""
+FIXED_OF_TOPOLOGY = ("apiVersion", "kind", "name", "description")
+
+
+def _overlay(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        raise Malformed(f"expected a mapping of what the side changes, got {value!r}")
+    if not value:
+        raise Malformed("nothing is changed here: expected at least one key, or this left out")
+    return value
+
+
+def _topology(value: Any) -> Any:
+    if isinstance(value, str) and value:
+        return value
+    if not isinstance(value, Mapping):
+        raise Malformed(
+            f"expected another topology's name, or keys of the experiment's topology such as "
+            f"{{settings: {{index: {{refresh_interval: 30s}}}}}}, got {value!r}"
+        )
+    return _overlay(value)
+
+
+Overlay = Annotated[Any, BeforeValidator(_overlay), WithJsonSchema({"type": "object", "minProperties": 1})]
+OfTopology = Annotated[
+    Any,
+    BeforeValidator(_topology),
+    WithJsonSchema({"anyOf": [{"type": "string", "minLength": 1}, {"type": "object", "minProperties": 1}]}),
+]
+
+
+class SideFile(Strict):
+    """What one side changes of the experiment. Mappings are merged deeply, lists and single values replaced."""
+
+    load: Overlay = Field(default=None, description="keys of the load, for example {client: {kind: opensearch-py}}")
+    topology: OfTopology = Field(
+        default=None,
+        description="another topology by name or path, or keys of the experiment's own topology, for example "
+        "{settings: {index: {refresh_interval: 30s}}}",
+    )
+    controller: Overlay = Field(default=None, description="keys of the controller, for example {act: false}")
+
+    def changes(self) -> dict[str, Any]:
+        """The overlay as it is written."""
+        return {
+            name: value for name in ("topology", "load", "controller") if (value := getattr(self, name)) is not None
+        }
+
+
+def _amount(value: Any) -> Any:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Amount = Annotated[str, BeforeValidator(_amount), WithJsonSchema({"type": ["string", "integer"]})]
+SideName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
+
+
+class VaryFile(Strict):
+    """Two to four sides of the experiment, whose runs alternate. ``run`` makes them all, and compares each side with
+    the first by the rules of ``compare`` (docs/ab.md)."""
+
+    sides: dict[SideName, SideFile] = Field(
+        min_length=FEWEST_SIDES,
+        max_length=MOST_SIDES,
+        description="two to four by name, the first is what the others are compared with, for example {default: {}, "
+        "slow: {topology: {settings: {index: {refresh_interval: 30s}}}}}",
+    )
+    times: StrictInt = Field(default=5, ge=1, le=100, description="runs of each side; fewer than five conclude little")
+    decide: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
+        default=(),
+        description="metrics that decide, with or without @phase, for example [costs.processor, write.p99]; default: "
+        "what is expected, outages and lost writes",
+    )
+    tolerance: dict[str, Amount] = Field(
+        default_factory=dict,
+        description="how much worse is still the same, by metric, for example {write.p99: 10ms or 25%}",
+    )
+
+
+def merged(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
+    """``base`` with ``overlay`` over it: mappings are merged, all else is replaced. Neither is changed."""
+    found = dict(base)
+    for key, value in overlay.items():
+        below = found.get(key)
+        found[key] = merged(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    return found
+
+
+def why_fixed(loc: Loc) -> str | None:
+    """Why no side may have the key at this place of the file; None for a place that is no such key."""
+    if len(loc) == 4 and loc[:2] == (KEY, "sides") and loc[3] in FIXED:
+        return f"a side cannot change {loc[3]}: {FIXED[str(loc[3])]}"
+    return None
+
+
+def check(file: VaryFile, phases: Mapping[str, Any]) -> Iterator[Problem]:
+    """What sides may not change although the key is theirs, and phases that ``decide`` names and the file has not."""
+    for name, side in file.sides.items():
+        here: Loc = (KEY, "sides", name)
+        for operation, given in (side.load or {}).items():
+            if isinstance(given, Mapping) and "good" in given:
+                says = "a side cannot change what is good: shares of other objectives cannot be compared"
+                yield Problem((*here, "load", operation, "good"), says, at_key=True)
+        for key in FIXED_OF_TOPOLOGY if isinstance(side.topology, Mapping) else ():
+            if key in side.topology:
+                yield Problem((*here, "topology", key), f"a side cannot change a topology's {key}", at_key=True)
+    places: list[tuple[Loc, str, bool]] = [((KEY, "decide", i), each, False) for i, each in enumerate(file.decide)]
+    places += [((KEY, "tolerance", each), each, True) for each in file.tolerance]
+    for loc, metric, at_key in places:
+        phase = metric.partition("@")[2]
+        if phase and phase not in phases:
+            says = f"{metric}: there is no phase {phase}: expected one of {', '.join(phases)}"
+            yield Problem(loc, says, at_key=at_key)
