@@ -20,7 +20,7 @@ from chaos.load.importing.shapes import Shapes
 _PLAIN = re.compile(r"\[(?P<at>\d{4}-\d\d-\d\d[T ][^\]]+)\]\[(?P<level>\w+) *\]\[(?P<logger>[^\]]+)\]")
 _INDEX = re.compile(r"\[([^\[\]]+)\]\[\d+\] took\[")
 _SHARDS = re.compile(r"total_shards\[(\d+)\]")
-_JSON_TYPES = ("index_search_slowlog", "cluster_search_request_slowlog")
+_JSON = re.compile(r'"type"\s*:\s*"[a-z_]*search[a-z_]*slowlog"')
 
 
 class Line(NamedTuple):
@@ -39,7 +39,7 @@ def is_log(text: str) -> bool:
 def is_one(text: str) -> bool:
     """Whether a line tells of a search that was slow. Lines of its fetch phase would count it twice."""
     if text.startswith("{"):
-        return '"source"' in text and any(f'"{name}"' in text for name in _JSON_TYPES) and "s.fetch" not in text
+        return '"source"' in text and _JSON.search(text) is not None and "s.fetch" not in text
     found = _PLAIN.match(text)
     if found is None or found["logger"].strip().endswith("s.fetch"):
         return False
@@ -98,6 +98,8 @@ def _line(where: str, text: str) -> Line | None:
 
 
 def _body(where: str, text: str) -> dict[str, Any] | None:
+    if text.startswith("]"):  # a search without a body
+        return {}
     try:
         found, _ = json.JSONDecoder(parse_constant=reading.refuse_constant).raw_decode(text.strip() or "{}")
     except RecursionError:

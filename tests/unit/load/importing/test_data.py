@@ -390,6 +390,21 @@ def test_a_log_of_whole_requests(tmp_path: Path) -> None:
     assert definition.mapping["properties"]["sku"]["fields"] == {"keyword": {"type": "keyword"}}
 
 
+def test_searches_without_a_body(tmp_path: Path) -> None:
+    """As ``SearchSlowLogMessage`` writes them: nothing in plain text, an empty object in JSON."""
+    line = log_lines(1, 1)[0]
+    path = tmp_path / "slow.log"
+    as_json = {
+        "type": "index_search_slowlog",
+        "timestamp": "2026-11-27T10:00:00,000",
+        "source": "{}",
+        "total_shards": 2,
+    }
+    path.write_text(line[: line.index("source[")] + "source[], id[], \n" + json.dumps(as_json) + "\n")
+    made, definition = imported(tmp_path, template(tmp_path), path)
+    assert definition.queries["all"].body == {} and said(made, "all") == [("taken", "")]
+
+
 def test_a_log_with_other_lines_and_the_fetch_phase(tmp_path: Path) -> None:
     """As a container prints all its logs; a search whose fetch was slow too is one search."""
     plain = log_lines(100, 1)[0].splitlines()
