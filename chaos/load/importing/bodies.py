@@ -226,6 +226,19 @@ def used(body: Mapping[str, Any]) -> list[Use]:
     ]
 
 
+def kinds(query: Any) -> Iterator[str]:
+    """The kinds of all queries in a query."""
+    if isinstance(query, list):
+        for each in query:
+            yield from kinds(each)
+    if isinstance(query, Mapping):
+        for kind, said in query.items():
+            yield kind
+            if isinstance(said, Mapping):
+                for key in _INSIDE.get(kind, ()):
+                    yield from kinds(said.get(key))
+
+
 def _how(kind: str, said: Any) -> str:
     if kind in _WORDS:
         return "words"
@@ -252,7 +265,7 @@ def _named(value: Any, key: str) -> Iterator[Use]:
     if isinstance(value, list):
         for each in value:
             yield from _named(each, key)
-    if isinstance(value, str) and key in ("source", "inline"):
+    if isinstance(value, str) and key in ("source", "inline", "script"):
         yield from (Use(name, "any") for name in _DOC.findall(value))
     if not isinstance(value, Mapping):
         return
@@ -260,7 +273,7 @@ def _named(value: Any, key: str) -> Iterator[Use]:
         yield Use(name, _AGGREGATED.get(key, "any"))
     if key == "nested" and isinstance(path := value.get("path"), str):
         yield Use(path, "nested")
-    if key in MANY_FIELDS:
+    if key in (*MANY_FIELDS, "more_like_this"):
         default = value.get("default_field")
         for each in [*_listed(value.get("fields")), *([default] if isinstance(default, str) else [])]:
             if isinstance(each, str):

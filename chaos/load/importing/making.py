@@ -200,7 +200,13 @@ class _Names:
         return f"there is no field {name}"
 
 
-_NOT_SENT = ("pit", "scroll", "slice", "stats", "indices_boost", "knn", "rescore_vector")
+_NOT_SENT = ("pit", "scroll", "slice", "indices_boost", "search_pipeline", "ext")
+_REFUSED_KINDS = {
+    **dict.fromkeys(("knn", "neural", "neural_sparse", "hybrid", "template", "agentic", "xy_shape"), "needs a plugin"),
+    **dict.fromkeys(("has_child", "has_parent", "parent_id"), "finds nothing: documents of the load have no parents"),
+    "percolate": "finds nothing: documents of the load hold no queries",
+    "geo_shape": "finds nothing: no generator makes shapes",
+}
 
 
 def _queries(
@@ -219,6 +225,9 @@ def _queries(
         found = [key for key in _NOT_SENT if key in body]
         if not why and found:
             why = f"a search of the load has no {found[0]}"
+        kinds = bodies.kinds([body.get("query"), body.get("post_filter")])
+        if refused := next((kind for kind in kinds if kind in _REFUSED_KINDS), None):
+            why = f"its query {refused} {_REFUSED_KINDS[refused]}"
         if not why and _has_null(body):
             why = "it says null, which a workload's file does not"
         if why:

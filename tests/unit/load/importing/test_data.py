@@ -265,11 +265,15 @@ def test_a_search_that_a_load_does_not_send_is_refused_by_name(tmp_path: Path) -
         {"query": {"terms": {"b": {"index": "other", "id": "1", "path": "x"}}}},
         {"query": {"term": {"a": None}}},
         {"query": {"term": {"c": "{{not ours"}}, "sort": ["a"]},
+        {"query": {"bool": {"must": [{"knn": {"v": {"vector": [1], "k": 2}}}, {"term": {"d": 1}}]}}},
+        {"query": {"match": {"e": "x"}}, "search_pipeline": "mine"},
     ]
     path = ndjson(tmp_path / "q.msearch", [each for body in bodies_ for each in ({"index": "o"}, body)])
     made, definition = imported(tmp_path, path)
     outcomes = {row.name: (row.outcome, row.why) for row in made.rows if row.what == "search"}
     assert outcomes["all"] == ("refused", "a search of the load has no slice")
+    assert outcomes["term-d"] == ("refused", "its query knn needs a plugin")
+    assert outcomes["match-e"] == ("refused", "a search of the load has no search_pipeline")
     assert outcomes["terms-b"][0] == "refused" and "reads its own index alone" in outcomes["terms-b"][1]
     assert set(definition.queries) == {name for name, (outcome, _) in outcomes.items() if outcome != "refused"}
 
