@@ -21,6 +21,7 @@ from chaos.commands.drawing import nemesis
 from chaos.commands.exporting import export
 from chaos.commands.failing_over import failover
 from chaos.commands.hunting import hunt
+from chaos.commands.importing import workload_import
 from chaos.commands.judging import judge
 from chaos.commands.labs import lab_down, lab_exec, lab_status, lab_up
 from chaos.commands.observing import observe
@@ -46,7 +47,7 @@ app = typer.Typer(
 )
 lab_app = typer.Typer(help="A cluster to play with: up, status, exec, down.", no_args_is_help=True)
 app.add_typer(lab_app, name="lab")
-workload_app = typer.Typer(help="What documents and searches a load consists of: check, list.", no_args_is_help=True)
+workload_app = typer.Typer(help="Documents and searches of a load: check, import, list.", no_args_is_help=True)
 app.add_typer(workload_app, name="workload")
 target_app = typer.Typer(help="A cluster that exists, by its file: check, rights.", no_args_is_help=True)
 app.add_typer(target_app, name="target")
@@ -101,6 +102,7 @@ lab_app.command("exec", context_settings={"allow_extra_args": True, "ignore_unkn
 lab_app.command("down")(lab_down)
 workload_app.command("check")(workload_check)
 workload_app.command("list")(workload_list)
+workload_app.command("import")(workload_import)
 target_app.command("check")(target_check)
 target_app.command("rights")(target_rights)
 for name, each in gameday.COMMANDS.items():
