@@ -12,6 +12,7 @@ import pytest
 from fakes import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
+from shipped import EXPERIMENTS
 
 from chaos.base.console import Reporter
 from chaos.base.errors import ChaosError, InvalidInput
@@ -21,17 +22,14 @@ from chaos.run.options import RunOptions, RunResult
 from chaos.run.spec import On, RunSpec, carry_out, in_python
 from chaos.targets.labs import kinds
 
-SHIPPED = sorted(
-    p for p in (ROOT / "experiments").rglob("*.yaml") if p.parent.name not in ("upstream", "gamedays", "ab")
-)
-LOADED = {path: load_experiment(path) for path in SHIPPED}
+LOADED = {path: load_experiment(path) for path in EXPERIMENTS}
 words = st.text(st.characters(min_codepoint=32, max_codepoint=0x2FF), max_size=12)
 
 
 @st.composite
 def specs(draw: st.DrawFn) -> RunSpec:
     return RunSpec(
-        LOADED[draw(st.sampled_from(SHIPPED))],
+        LOADED[draw(st.sampled_from(EXPERIMENTS))],
         draw(st.integers(0, 2**63)),
         On(draw(st.sampled_from(["local", "docker", "existing"])), draw(st.none() | words)),
         draw(st.dictionaries(words, words, max_size=3)),
@@ -80,7 +78,7 @@ def test_the_command_makes_the_run_again() -> None:
     ],
 )
 def test_what_is_none_is_refused(change: dict[str, Any], says: str) -> None:
-    data = RunSpec.of(LOADED[SHIPPED[0]]).to_json()
+    data = RunSpec.of(LOADED[EXPERIMENTS[0]]).to_json()
     with pytest.raises(InvalidInput, match=says):
         RunSpec.from_json({**data, **change}, GRAMMAR.experiment)
     for key in data:
@@ -104,7 +102,7 @@ def test_it_is_carried_out_with_what_it_says_and_the_reporter_is_closed(
     monkeypatch.setattr(execution, "run", run)
     reporter = Reporter(quiet=True)
     monkeypatch.setattr(reporter, "close", lambda: closed.append(True))
-    spec = RunSpec.of(LOADED[SHIPPED[0]], 99, on=On("docker"))
+    spec = RunSpec.of(LOADED[EXPERIMENTS[0]], 99, on=On("docker"))
     try:
         result = carry_out(spec, out=tmp_path, providers=PROVIDERS, reporter=reporter, second_of={"run": "first"})
         assert result.folder == tmp_path and error is None
@@ -142,15 +140,15 @@ def test_a_lab_that_is_up_is_named_by_its_kind(monkeypatch: pytest.MonkeyPatch, 
     result = RunResult(tmp_path, {"outcome": "pass", "exit_code": 0}, True)  # type: ignore[typeddict-item]
     monkeypatch.setattr(execution, "run", lambda experiment, options, reporter: seen.append(options) or result)
     lab: Any = SimpleNamespace(kind="docker")
-    spec = RunSpec.of(LOADED[SHIPPED[0]], on=On(lab.kind))
+    spec = RunSpec.of(LOADED[EXPERIMENTS[0]], on=On(lab.kind))
     carry_out(spec, out=tmp_path, providers=PROVIDERS, reporter=Reporter(quiet=True), lab=lab)
     assert seen[0].lab is lab and seen[0].kind == kinds.DEFAULT
     assert spec.to_json()["on"] == {"kind": "docker", "file": None}
-    assert spec.digest != RunSpec.of(LOADED[SHIPPED[0]]).digest
+    assert spec.digest != RunSpec.of(LOADED[EXPERIMENTS[0]]).digest
 
 
 def test_a_test_in_python_has_a_spec_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    experiment = LOADED[SHIPPED[0]].model_copy(update={"phases": (), "expect": (), "file": Path("test_x.py")})
+    experiment = LOADED[EXPERIMENTS[0]].model_copy(update={"phases": (), "expect": (), "file": Path("test_x.py")})
     spec = RunSpec.of(experiment, 5, command_given="pytest -m chaos test_x.py::test_x")
     again = RunSpec.from_json(json.loads(json.dumps(spec.to_json())), GRAMMAR.experiment)
     assert (again, again.digest) == (spec, spec.digest)

@@ -154,6 +154,7 @@ def _slow(source: str) -> bytes:
         ("less-deep.log", _slow('{"query":{"bool":{"must":' * 30 + "{}" + "}}}" * 30), ":1: more than 50 levels"),
         ("cut.log", _slow('{"query":{"bool"'), "no search stands in this slow log"),
     ],
+    ids=lambda value: value if isinstance(value, str) and value.count(" ") == 0 else "",
 )
 def test_files_of_data_have_bounds(tmp_path: Path, name: str, content: bytes, says: str) -> None:
     path = tmp_path / name

@@ -22,6 +22,7 @@ from fishands import TinyLab, needs_moto
 from fisrecord import World
 from fisrecord import fault as of_kind
 from fistamper import Times, tampering
+from shipped import EXPERIMENTS
 
 from chaos.aws import policy as printed
 from chaos.aws.policy import ACTIONS
@@ -406,7 +407,7 @@ def undone(there: ExistingTarget, found: list[Reversible]) -> list[str]:
 
 
 OFFERED = re.compile(rf"\b({'|'.join(map(re.escape, ACTIONS))})\b")
-FILES = sorted(each for each in (ROOT / "experiments").rglob("*.yaml") if OFFERED.search(each.read_text()))
+FILES = [each for each in EXPERIMENTS if OFFERED.search(each.read_text())]
 SOON = {"instance-stopped.yaml", "process-killed.yaml", "subnet-disrupted.yaml"}
 NOT_SERVED = {
     "active-zone-lost-2data.yaml",
