@@ -313,7 +313,6 @@ def _kept_out_of_collections() -> Iterator[None]:
     Each page of documents is some 70,000 objects, after which the collector goes through all of them: with what a run
     has in memory that took three quarters of the time of a read-back.
     """
-    gc.collect()
     gc.freeze()
     try:
         yield
