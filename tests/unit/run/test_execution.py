@@ -316,8 +316,10 @@ def test_the_driver_is_told_of_the_checks_on_data_and_what_they_wrote_is_read_ba
     (tmp_path / "history" / "probes.jsonl").write_text(json.dumps(probe) + "\n")
     asked: list[Any] = []
 
-    def read_back(lab: Any, index: str, written: Any, says: Any, *, seed: int, workload: Any) -> dict[str, Any]:
-        assert seed == made.seed == 1
+    def read_back(
+        lab: Any, index: str, written: Any, says: Any, *, seed: int, workload: Any, automatic: bool
+    ) -> dict[str, Any]:
+        assert seed == made.seed == 1 and not automatic
         asked.append(written)
         return {"complete": True}
 
