@@ -17,7 +17,7 @@ import numpy as np
 from chaos.base import text
 from chaos.checks.check import Check
 from chaos.checks.good import needed
-from chaos.checks.measure import Measure
+from chaos.checks.measure import Bound, Measure
 from chaos.checks.prospect import Prospect
 from chaos.checks.record import OUTCOMES, SECOND, Expected, LoadOperation, Record, Span
 from chaos.checks.section import Curve, Row, Section
@@ -48,7 +48,8 @@ def outcomes(record: Record, op: LoadOperation, span: Span) -> dict[str, int]:
 
 def figures(record: Record, op: LoadOperation, span: Span) -> dict[str, Any]:
     """Documents of an operation in a phase: offered (due), acknowledged, by outcome; and each second's. ``tries``: HTTP
-    requests for each request that was acknowledged, in part at least."""
+    requests for each request that was acknowledged, in part at least. ``unrecorded``: documents of bulks that were
+    answered, and of which the record has no outcome each; no answer of the cluster's leaves that out."""
     found = outcomes(record, op, span)
     arrivals = record.in_phase(op.name, span)
     taken = TAKEN if op.items > 1 else ACKNOWLEDGED
@@ -70,8 +71,13 @@ def figures(record: Record, op: LoadOperation, span: Span) -> dict[str, Any]:
         "acknowledged": acknowledged,
         **per_second,
         "tries": round(tries / answered, 3) if tries and answered else None,
+        "unrecorded": _unrecorded(found),
         "outcomes": found,
     }
+
+
+def _unrecorded(found: Mapping[str, int]) -> int:
+    return sum(found.get(f"request {name}", 0) for name in ACKNOWLEDGED)
 
 
 def _forgiven(record: Record, op: LoadOperation, span: Span) -> int:
@@ -93,11 +99,15 @@ def measure(record: Record, wanted: Expected, span: Span) -> Measure:
     if requests < least:
         what = f"only {text.count(requests)} requests that write in the phase, {text.count(least)} needed"
         return Measure.missing("share", what, **counts)
-    refused = {name: number for name, number in counts["outcomes"].items() if name not in TAKEN | ACKNOWLEDGED}
+    known = TAKEN | ACKNOWLEDGED | {f"request {name}" for name in ACKNOWLEDGED}
+    refused = {name: number for name, number in counts["outcomes"].items() if name not in known}
     says = f"{text.count(acknowledged)} acknowledged of {text.count(offered)} documents {due}"
     if refused:
         parts = [f"{text.count(number)} {name.replace('_', ' ')}" for name, number in refused.items()]
         says = f"{says}; {text.listed(parts)}"
+    if counts["unrecorded"]:
+        lacking = f"what became of {text.count(counts['unrecorded'])} of them was answered, and is not on record"
+        return Measure(acknowledged / offered, "share", f"{says}; {lacking}", Bound.AT_LEAST, counts)
     return Measure(acknowledged / offered, "share", says, evidence=counts)
 
 

@@ -11,7 +11,7 @@ import pytest
 from synthetic import Chapter, Story, constant, mixed
 
 from chaos.checks import documents, enough, writes
-from chaos.checks.measure import Measure
+from chaos.checks.measure import Bound, Measure, Verdict, judge
 from chaos.checks.record import Expected, Record
 from chaos.history import Outcome
 from chaos.history.format import ItemOutcome
@@ -65,10 +65,21 @@ def test_what_a_200_hides_counts_as_not_acknowledged(tmp_path: Path) -> None:
 
 
 def test_documents_of_bulks_without_an_answer_are_not_acknowledged(tmp_path: Path) -> None:
+    out = mixed((10, 20, 1.0, Outcome.TIMEOUT, 5.0), base=constant())
+    it = record(tmp_path, [ItemOutcome.CREATED] * ITEMS, answered=0.75, behave={"write": out})
+    found = measured(it)
+    assert found.value == pytest.approx(0.5, abs=0.01) and found.bound is Bound.EXACT
+    assert set(found.evidence["outcomes"]) == {"created", "request timeout"} and found.evidence["unrecorded"] == 0
+
+
+def test_what_is_not_on_record_is_not_held_against_the_cluster(tmp_path: Path) -> None:
+    """Bulks that were answered, whose documents' outcomes are gone: a part of the file, or all of it."""
     it = record(tmp_path, [ItemOutcome.CREATED] * ITEMS, answered=0.75)  # half of those of the second phase
     found = measured(it)
-    assert found.value == pytest.approx(0.5, abs=0.01)
-    assert set(found.evidence["outcomes"]) == {"created", "request ok"}
+    assert found.value == pytest.approx(0.5, abs=0.01) and found.bound is Bound.AT_LEAST
+    assert set(found.evidence["outcomes"]) == {"created", "request ok"} and "not on record" in found.says
+    it = record(tmp_path, [ItemOutcome.CREATED] * ITEMS, answered=0.0)
+    assert judge(measured(it), ">=", 0.999) is Verdict.INCONCLUSIVE
 
 
 def test_requests_of_one_document_count_by_their_outcome() -> None:
