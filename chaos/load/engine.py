@@ -22,7 +22,6 @@ from typing import Any
 
 import gevent
 import locust
-import numpy as np
 import opensearchpy
 import psutil
 from gevent import Timeout
@@ -33,6 +32,7 @@ from urllib3.exceptions import HTTPError
 
 from chaos.base.addresses import Address
 from chaos.base.errors import HistoryError
+from chaos.base.operations import WRITING
 from chaos.history.format import ARRIVAL, NO_INDEX, Outcome
 from chaos.history.format import SCHEDULED as SCHEDULED_ROW
 from chaos.history.items import entry
@@ -71,10 +71,13 @@ from chaos.opensearch.rest import only_of
 log = logging.getLogger(__name__)
 
 _ROW = struct.Struct("<QBBHBBBBqqq")
-assert _ROW.size == ARRIVAL.itemsize
+_PLAN_ROW = struct.Struct("<QBq")
+assert _ROW.size == ARRIVAL.itemsize and _PLAN_ROW.size == SCHEDULED_ROW.itemsize
 
 _FLUSH_S = 0.25
 _SLICE_S = 0.1
+_STOP_S = 0.25
+"""How long is waited at once, so that a stop is heard."""
 _NAMES = [outcome.name.lower() for outcome in Outcome]
 _OK, _PARTIAL, _TIMEOUT, _DROPPED, _UNKNOWN, _WRONG = (
     int(o) for o in (Outcome.OK, Outcome.PARTIAL, Outcome.TIMEOUT, Outcome.DROPPED, Outcome.UNKNOWN, Outcome.WRONG)
@@ -450,7 +453,7 @@ class Engine:
                 if self._stop_ns is not None:
                     break
                 burst = 0
-                gevent.sleep(min(wait / SECOND, 0.25))  # so that a stop is heard
+                gevent.sleep(min(wait / SECOND, _STOP_S))
             if self._stop_ns is not None and intended > self._stop_ns:
                 return
             burst += 1
@@ -470,16 +473,14 @@ class Engine:
         """One client of a closed loop: its next request leaves when the one before was answered."""
         while (wait := start_ns - time.monotonic_ns()) > 0:
             gevent.sleep(wait / SECOND)
-        row = np.zeros(1, SCHEDULED_ROW)
         while self._stop_ns is None and not self._closed:
             k, intended = self._schedule.take(), time.monotonic_ns()
-            row["k"], row["op"], row["intended"] = k, op, intended
-            self._plan_rows.add(row.tobytes())
+            self._plan_rows.add(_PLAN_ROW.pack(k, op, intended))
             self._plan_rows.flush()
             sent = self._pool.spawn(self._arrive, k, op, intended)
             sent.join()
             if not sent.value:
-                gevent.sleep(AFTER_FAILURE_S)
+                self._goes_on(AFTER_FAILURE_S)
 
     # -- one arrival -------------------------------------------------------------------------------------
 
@@ -509,12 +510,20 @@ class Engine:
             outcome, status, more, items = self._send(k, op, client, trace, start, (fates.due, tries > 0))
             length, tries = length + more, tries + 1
             again = fates.told(outcome, items)
-            if not again or retry is None or tries > retry.times or self._stop_ns is not None:
+            if not again or retry is None or tries > retry.times:
                 break
-            gevent.sleep(retry.wait(tries, random.random()))
+            if not self._goes_on(retry.wait(tries, random.random())):
+                break
         if (outcomes := fates.items) is not None:
             self._record_items(k, outcomes)
         return int(fates.outcome), status, length
+
+    def _goes_on(self, seconds: float) -> bool:
+        """Wait for so long, at most until the load is stopped; whether it goes on."""
+        until = time.monotonic() + seconds
+        while self._stop_ns is None and (left := until - time.monotonic()) > 0:
+            gevent.sleep(min(left, _STOP_S))
+        return self._stop_ns is None
 
     def _send(
         self, k: int, op: int, client: int, trace: Trace, start: int, some: tuple[Sequence[int], bool] | None = None
@@ -530,14 +539,15 @@ class Engine:
             zone = self._zones[client]
             operation = self._every[op]
             bulks = self._bulks[op]
+            aliased = self._writes if operation.answer in WRITING else None
             if some is not None and bulks is not None:
                 request = bulks.of(some[0])
-                path = request.path if self._writes is None else requiring_alias(request.path)
+            else:
+                request = (aliased or self._requests).of(operation.kind, k)
+            path = request.path if aliased is None else requiring_alias(request.path)
+            if some is not None:
                 asked = self._judge.sent_bulk(path, some[0], again=some[1])
             else:
-                writes = self._writes if operation.answer == "index" else None
-                request = (writes or self._requests).of(operation.kind, k)
-                path = request.path if writes is None else requiring_alias(request.path)
                 asked = self._judge.sent(operation.answer, k, request, path, start)
             status, text = zone.sender(op)(request.method, path, body=request.body, headers=trace)
             length = len(text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from load_stub import serving
 from programs.test_driver import config, drive, run, wait_for  # noqa: F401 - two are fixtures
@@ -125,3 +127,13 @@ def test_with_ids_of_opensearch_s_each_document_is_acknowledged_and_found_by_its
     assert history.items.counts() == {"created": ITEMS * len(history.items)}
     assert len(writes_of(history, "write", ITEMS).acknowledged) == ITEMS * len(history.items)
     assert set(history.arrivals.outcome[history.arrivals.op == "read"]) == {"ok"}
+
+
+def test_a_client_that_waits_to_try_again_is_let_go_by_a_stop_and_sends_no_more(run, drive):  # noqa: F811
+    """What was rejected is on record as that, and not as unknown; the wait is not sat out."""
+    began = time.monotonic()
+    history = bulks(run, drive, "bulk_rejected", retry=RetryConfig(times=2, wait_s=300.0, most_s=300.0))
+    assert time.monotonic() - began < 60
+    writes = history.arrivals[history.arrivals.op == "write"]
+    assert set(writes.outcome) == {"partial"} and set(writes.attempts) == {1}
+    assert history.items.counts() == {"created": 4 * len(writes), "rejected": len(writes)}
