@@ -41,7 +41,7 @@ METRICS = {
         check.scope is Scope.RUN,
         check.needs,
         operation,
-        of_writes=check.rests is Rests.DATA,
+        of_writes=check.rests is Rests.DATA or check.group == "writes",
         of_controllers=check.of_controllers,
         promise=check.promise,
     )

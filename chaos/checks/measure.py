@@ -7,6 +7,7 @@ missing value is never a pass.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -60,6 +61,16 @@ class Measure:
     def missing(cls, unit: str, why: str, **evidence: Any) -> Measure:
         """No value, and why. Judged against anything this is inconclusive."""
         return cls(None, unit, why, evidence=evidence)
+
+    @classmethod
+    def seen(cls, number: int, says: str, gaps: Sequence[str], evidence: dict[str, Any]) -> Measure:
+        """A count that gaps can only have hidden more of: what was seen stands, and none seen proves nothing."""
+        if not gaps:
+            return cls(float(number), "count", says, evidence=evidence)
+        says = f"{says}; {'; '.join(gaps)}"
+        if not number:
+            return cls.missing("count", says, **evidence)
+        return cls(float(number), "count", says, Bound.AT_LEAST, evidence)
 
     @property
     def text(self) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from chaos.base import text
 from chaos.checks import coverage
 from chaos.checks.check import Check, Rests, Scope
-from chaos.checks.measure import Bound, Measure
+from chaos.checks.measure import Measure
 from chaos.checks.record import Record
 from chaos.checks.trial import Altered, Trial, read_back
 from chaos.checks.words import Words
@@ -33,12 +33,7 @@ def measure(record: Record) -> Measure:
         gaps.append("not one document was read back")
     says = f"{text.plural(count, 'document')} too many" if count else "each document is there once"
     evidence = {"stored_twice": named, "documents": readback.get("documents"), "automatic_ids": automatic}
-    if not gaps:
-        return Measure(float(count), "count", says, evidence=evidence)
-    says = f"{says}; {'; '.join(gaps)}"
-    if not count:
-        return Measure.missing("count", says, **evidence)
-    return Measure(float(count), "count", says, Bound.AT_LEAST, evidence)
+    return Measure.seen(count, says, gaps, evidence)
 
 
 def sent_again_under_another_id(run: Altered) -> None:

@@ -20,7 +20,7 @@ from chaos.base import text
 from chaos.base.ids import probe_id
 from chaos.checks import contents, coverage, dated, strangers
 from chaos.checks.check import Check, Rests, Scope
-from chaos.checks.measure import Bound, Measure
+from chaos.checks.measure import Measure
 from chaos.checks.record import Record
 from chaos.checks.trial import Altered, Trial, first, read_back
 from chaos.checks.words import Item, Tables, Words
@@ -79,7 +79,7 @@ def measure(record: Record) -> Measure:
     if lost == 0 and _read(readback) == 0:
         gaps.append("not one document was read back")
     gaps += contents.gaps(readback) + coverage.of_data(record, *_writers(record)) + coverage.unread_copies(record)
-    return _known(lost, found, gaps, evidence)
+    return Measure.seen(lost, found, gaps, evidence)
 
 
 def unexpected(record: Record) -> Measure:
@@ -117,7 +117,7 @@ def unexpected(record: Record) -> Measure:
         gaps.append(f"{text.plural(len(shards), 'shard')} without a live copy")
     if total == 0 and _read(readback) == 0:
         gaps.append("not one document was read back")
-    return _known(total, found, gaps + coverage.unread_copies(record), evidence)
+    return Measure.seen(total, found, gaps + coverage.unread_copies(record), evidence)
 
 
 def _ids(items: list[Any]) -> list[Any]:
@@ -146,16 +146,6 @@ def _writers(record: Record) -> tuple[str, ...]:
 
 def _read(readback: dict[str, Any]) -> int:
     return sum(int(copy.get("docs") or 0) for copy in readback.get("copies") or () if copy.get("read"))
-
-
-def _known(value: int, found: str, gaps: list[str], evidence: dict[str, Any]) -> Measure:
-    """A count that gaps can only have hidden more of: seen ones stand, none seen proves nothing."""
-    if not gaps:
-        return Measure(float(value), "count", found, evidence=evidence)
-    says = f"{found}; {'; '.join(gaps)}"
-    if value == 0:
-        return Measure.missing("count", says, **evidence)
-    return Measure(float(value), "count", says, Bound.AT_LEAST, evidence)
 
 
 def broken(tables: Tables) -> str | None:

@@ -371,10 +371,6 @@ def _expect(file: ExperimentFile, declared: Mapping[str, OperationKind]) -> Iter
                 f"{' or '.join(loads)}",
                 at_key=True,
             )
-        writers = [each.name for each in declared.values() if each.writes]
-        if metric == "documents.acknowledged" and not set(writers) & {*loads, *file.load.closed}:
-            says = f"{metric} needs a load that writes documents, and there is none: expected load.write"
-            yield Problem((*loc, metric), says, at_key=True)
         needs = given.grammar.needs
         if needs and not any(getattr(file.load, name) for name in needs):
             wanted = " or ".join(f"load.{name}" for name in needs)

@@ -471,7 +471,10 @@ MEANING = {
             ("write.regained", "read.regained"),
             ("  - {acknowledged.lost: 0}\n", ""),
         ],
-        ["13:19: documents.acknowledged needs a load that writes documents, and there is none: expected load.write"],
+        [
+            "13:19: documents.acknowledged is about documents that the load writes, and it writes none: "
+            "expected an operation that writes in load"
+        ],
     ),
     "first writes of bulks": (
         [
