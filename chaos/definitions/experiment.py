@@ -712,30 +712,26 @@ def resolve(
 ) -> Experiment:
     """The experiment that a valid file means, on this topology. ``declared``: the operations of its workload;
     ``dataset``: that workload, where it is a file."""
+
+    def requests(name: str, given: OperationFile) -> dict[str, Any]:
+        """What open and closed loops have in common."""
+        return {
+            "name": name,
+            "operation": given.operation or declared[name].usual,
+            "writes": declared[name].writes,
+            "items": given.items or 1,
+            "retry": given.retry,
+            "automatic": given.ids == "automatic",
+        }
+
+    load = file.load
     operations = tuple(
-        Operation(
-            name=name,
-            rate=given.rate,  # type: ignore[arg-type]  # an open loop has both
-            good_within=given.good,  # type: ignore[arg-type]
-            operation=given.operation or declared[name].usual,
-            writes=declared[name].writes,
-            items=given.items or 1,
-            retry=given.retry,
-            automatic=given.ids == "automatic",
-        )
-        for name, given in file.load.operations.items()
+        Operation(rate=given.rate, good_within=given.good, **requests(name, given))  # type: ignore[arg-type]  # it has both
+        for name, given in load.operations.items()
     )
     closed = tuple(
-        ClosedLoop(
-            name=name,
-            clients=int(given.clients or 0),
-            operation=given.operation or declared[name].usual,
-            writes=declared[name].writes,
-            items=given.items or 1,
-            retry=given.retry,
-            automatic=given.ids == "automatic",
-        )
-        for name, given in file.load.closed.items()
+        ClosedLoop(clients=given.clients, **requests(name, given))  # type: ignore[arg-type]  # it has them
+        for name, given in load.closed.items()
     )
     return Experiment(
         name=file.name,

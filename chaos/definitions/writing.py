@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from chaos.base.operations import USUAL
 from chaos.definitions.base import API_VERSION
 from chaos.definitions.expectations import Expectation
-from chaos.definitions.experiment import Experiment, Load, Phase
+from chaos.definitions.experiment import ClosedLoop, Experiment, Load, Operation, Phase
 from chaos.definitions.steps import Step
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./%-]*(?: [A-Za-z0-9_./%()-]+)*|[0-9]+(?:\.[0-9]+)?[A-Za-z%/]+")
@@ -102,25 +102,11 @@ def _lines(given: Experiment, topology: str, comments: Iterable[str]) -> Iterato
 
 
 def _load(load: Load) -> Iterator[str]:
-    usual = {kind.name: kind.usual for kind in USUAL}
     for operation in load.operations:
         written = {"rate": operation.rate, "good": f"ok within {operation.good_within.text}"}
-        if operation.operation != usual.get(operation.name):
-            written["operation"] = operation.operation
-        if operation.items != 1:
-            written["items"] = operation.items
-        if operation.automatic:
-            written["ids"] = "automatic"
-        if operation.retry is not None:
-            written["retry"] = plain(operation.retry) or {}
-        yield f"  {operation.name}: {flow(written)}"
+        yield f"  {operation.name}: {flow(written | _requests(operation))}"
     for loop in load.closed:
-        given: dict[str, Any] = {"clients": loop.clients}
-        given |= {"operation": loop.operation} if loop.operation != usual.get(loop.name) else {}
-        given |= {"items": loop.items} if loop.items != 1 else {}
-        given |= {"ids": "automatic"} if loop.automatic else {}
-        given |= {"retry": plain(loop.retry) or {}} if loop.retry is not None else {}
-        yield f"  {loop.name}: {flow(given)}"
+        yield f"  {loop.name}: {flow({'clients': loop.clients} | _requests(loop))}"
     for name, check in (("cas", load.cas), ("visibility", load.visibility)):
         if check is not None:
             yield f"  {name}: {flow(check)}"
@@ -130,6 +116,21 @@ def _load(load: Load) -> Iterator[str]:
         ):
             value = getattr(load, name)
             yield f"  {name}: {flow(load.dataset.file if name == 'workload' and load.dataset else value)}"
+
+
+def _requests(operation: Operation | ClosedLoop) -> dict[str, Any]:
+    """What of an operation's requests is not as it is by default."""
+    usual = {kind.name: kind.usual for kind in USUAL}
+    written: dict[str, Any] = {}
+    if operation.operation != usual.get(operation.name):
+        written["operation"] = operation.operation
+    if operation.items != 1:
+        written["items"] = operation.items
+    if operation.automatic:
+        written["ids"] = "automatic"
+    if operation.retry is not None:
+        written["retry"] = plain(operation.retry)
+    return written
 
 
 def _phase(phase: Phase) -> dict[str, Any]:

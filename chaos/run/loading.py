@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from typing import Any
 
 from chaos.base.addresses import Address
 from chaos.base.errors import ChaosError, LabError
@@ -14,7 +15,7 @@ from chaos.checks import deciding
 from chaos.checks.instrument import Begins, Child, ProcessorSets, Steering
 from chaos.checks.record import Record
 from chaos.definitions.actions import Weights
-from chaos.definitions.experiment import Retry
+from chaos.definitions.experiment import ClosedLoop, Operation, Retry
 from chaos.faults.moves import Move, Reversible, is_open
 from chaos.history import History
 from chaos.history.events import IndexShape, LoadStart, MachineDecides, Warm
@@ -88,30 +89,10 @@ class Loading(RunState):
             index=self.index,
             alias=write_alias(self.index),
             operations=tuple(
-                OperationConfig(
-                    name=each.name,
-                    kind=each.operation,
-                    answer=self.workload.answer(each.name, each.operation),
-                    rate=float(each.rate),
-                    good_within_s=float(each.good_within),
-                    items=each.items,
-                    retry=retry_config(each.retry),
-                    automatic=each.automatic,
-                )
+                OperationConfig(rate=float(each.rate), good_within_s=float(each.good_within), **self._requests(each))
                 for each in load.operations
             ),
-            closed=tuple(
-                ClosedConfig(
-                    name=each.name,
-                    kind=each.operation,
-                    answer=self.workload.answer(each.name, each.operation),
-                    clients=each.clients,
-                    items=each.items,
-                    retry=retry_config(each.retry),
-                    automatic=each.automatic,
-                )
-                for each in load.closed
-            ),
+            closed=tuple(ClosedConfig(clients=each.clients, **self._requests(each)) for each in load.closed),
             arrivals=load.arrivals,
             workload=load.workload,
             dataset=load.dataset.to_json() if load.dataset is not None else None,
@@ -143,6 +124,17 @@ class Loading(RunState):
             usable=() if planned or limits is None else tuple(map(tuple, limits.sets())),
             access=self.lab.access,
         )
+
+    def _requests(self, operation: Operation | ClosedLoop) -> dict[str, Any]:
+        """What the driver is told of open and closed loops alike."""
+        return {
+            "name": operation.name,
+            "kind": operation.operation,
+            "answer": self.workload.answer(operation.name, operation.operation),
+            "items": operation.items,
+            "retry": retry_config(operation.retry),
+            "automatic": operation.automatic,
+        }
 
     @property
     def load_targets(self) -> tuple[Target, ...]:

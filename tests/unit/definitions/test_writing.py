@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
-from shipped import EXPERIMENTS
+from shipped import EXPERIMENTS, ROOT
 
 from chaos.definitions import writing
 from chaos.registry import GRAMMAR, load_experiment
@@ -23,6 +23,28 @@ def test_a_shipped_experiment_is_the_same_after_writing_and_reading(file: Path, 
         again.write_text(writing.experiment(given_, loaded.topology.name, ["a comment"]))
         read = load_experiment(again, topology=loaded.topology)
         assert read.to_json() | {"file": None} == loaded.to_json() | {"file": None}
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        "{rate: 5/s, good: ok within 1s, operation: bulk, items: 7, ids: automatic, retry: {}}",
+        "{clients: 3}",
+        "{clients: 3, operation: bulk, items: 7, ids: automatic, retry: {times: 2, backoff: fixed, jitter: true}}",
+    ],
+)
+def test_bulks_and_closed_loops_are_the_same_after_writing_and_reading(write: str, tmp_path: Path) -> None:
+    file = tmp_path / "first.yaml"
+    given_ = (ROOT / "experiments" / "no-fault.yaml").read_text()
+    line = next(each for each in given_.splitlines() if each.lstrip().startswith("write:"))
+    lines = [each for each in given_.replace(line, f"  write: {write}").splitlines() if "write." not in each]
+    file.write_text("\n".join(lines) + "\n")
+    loaded = load_experiment(file)
+    again = tmp_path / "again.yaml"
+    again.write_text(writing.experiment(loaded, loaded.topology.name, []))
+    read = load_experiment(again, topology=loaded.topology)
+    assert read.to_json() | {"file": None} == loaded.to_json() | {"file": None}
+    assert GRAMMAR.experiment(loaded.to_json()).to_json() == loaded.to_json()
 
 
 plain = st.recursive(
