@@ -14,10 +14,8 @@ nothing is asked: its owners have allowed no such questions.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,8 +35,8 @@ from chaos.checks.words import Words
 from chaos.definitions import Experiment
 from chaos.history.writer import Broken, EventWriter
 from chaos.opensearch.cluster import Cluster
+from chaos.opensearch.polling import Polling
 from chaos.opensearch.rest import UNREADABLE
-from chaos.opensearch.reused import Reused
 from chaos.opensearch.views import administer
 
 FILE = "costs.jsonl"
@@ -101,61 +99,36 @@ class Costs(Observer):
     """Asks every node in a thread of its own, from :meth:`start` to :meth:`stop`."""
 
     def __init__(self, lab: Cluster, index: str, file: Path, broken: Broken) -> None:
-        self._plain, self._lab, self._index = lab, Reused(lab), index
-        self._file, self._broken = file, broken
-        self._nodes = [node.name for node in lab.topology.nodes]
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="costs", daemon=True)
+        self._lab, self._index, self._file, self._broken = lab, index, file, broken
+        self._polling = Polling(lab, PATH, self._answered, name="costs", period=PERIOD_SECONDS, timeout=TIMEOUT_SECONDS)
         self._events: EventWriter | None = None
 
     def start(self) -> None:
         self._events = EventWriter(self._file, self._broken)
-        self._thread.start()
+        self._polling.start()
 
     def stop(self, *, patient: bool = True) -> None:
-        if self._over.is_set() or self._thread.ident is None:
+        if not self._polling.stop(once_more=True):
             return
-        self._over.set()
-        self._thread.join()
-        with ThreadPoolExecutor(len(self._nodes), "costs") as pool:
-            list(pool.map(self._once, self._nodes))  # what came after the last look
-        self._lab.end()
         if patient:
             self._size()
         if self._events is not None:
             self._events.close()
 
-    def _run(self) -> None:
-        with ThreadPoolExecutor(len(self._nodes), "costs") as pool:
-            while not self._over.is_set():
-                began = time.monotonic()
-                list(pool.map(self._once, self._nodes))
-                self._over.wait(max(0.1, PERIOD_SECONDS - (time.monotonic() - began)))
-
-    def _once(self, node: str) -> None:
-        """Ask one node. One that does not answer says nothing, and its next answer reaches back over it."""
-        client = self._lab.client(node, timeout=TIMEOUT_SECONDS)
-        try:
-            status, body = client.request("GET", PATH)
-            found = counted(body, time.time()) if status == 200 else None
-        except (urllib3.exceptions.HTTPError, *UNREADABLE):
-            return
-        finally:
-            client.close()
-        if found is not None:
-            self._write(USED, node=node, **found)
+    def _answered(self, node: str, body: Any) -> None:
+        self._write(USED, node=node, **counted(body, time.time()))
 
     def _size(self) -> None:
         """Ask for the size of the load's index. Without an answer there is no such figure."""
         with suppress(ChaosError, urllib3.exceptions.HTTPError, *UNREADABLE):
-            status, body = administer(self._plain, "GET", OF_INDEX.format(self._index), timeout=LAST_SECONDS)
+            status, body = administer(self._lab, "GET", OF_INDEX.format(self._index), timeout=LAST_SECONDS)
             found = stored(body) if status == 200 else None
             if found is not None:
                 self._write(STORED, **found)
 
     def _write(self, kind: str, **fields: Any) -> None:
         if self._events is not None:
-            with suppress(OSError):  # whoever owns the record has been told, and ends the run
+            with suppress(OSError):  # the run has been told (``broken``), and ends
                 self._events.write(kind, **fields)
 
 

@@ -14,16 +14,11 @@ its owners have allowed no such questions (``target rights``).
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import urllib3
 
 from chaos.base import text
 from chaos.checks.check import Check
@@ -43,8 +38,7 @@ from chaos.checks.words import Words
 from chaos.definitions import Experiment
 from chaos.history.writer import Broken, EventWriter
 from chaos.opensearch.cluster import Cluster
-from chaos.opensearch.rest import UNREADABLE
-from chaos.opensearch.reused import Reused
+from chaos.opensearch.polling import Polling
 
 FILE = "gc.jsonl"
 COLLECTED = "collected"
@@ -107,49 +101,27 @@ class Collections(Observer):
     """Asks every node in a thread of its own, from :meth:`start` to :meth:`stop`."""
 
     def __init__(self, lab: Cluster, file: Path, broken: Broken) -> None:
-        self._lab, self._file, self._broken = Reused(lab), file, broken
-        self._nodes = [node.name for node in lab.topology.nodes]
+        self._file, self._broken = file, broken
+        self._polling = Polling(
+            lab, PATH, self._answered, name="garbage collection", period=PERIOD_SECONDS, timeout=TIMEOUT_SECONDS
+        )
         self._before: dict[str, Counters] = {}
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="garbage collection", daemon=True)
         self._events: EventWriter | None = None
 
     def start(self) -> None:
         self._events = EventWriter(self._file, self._broken)
-        self._thread.start()
+        self._polling.start()
 
     def stop(self, *, patient: bool = True) -> None:
-        if self._over.is_set() or self._thread.ident is None:
-            return
-        self._over.set()
-        self._thread.join()
-        self._lab.end()
-        if self._events is not None:
+        if self._polling.stop() and self._events is not None:
             self._events.close()
 
-    def _run(self) -> None:
-        with ThreadPoolExecutor(len(self._nodes), "garbage collection") as pool:
-            while not self._over.is_set():
-                began = time.monotonic()
-                list(pool.map(self._once, self._nodes))
-                self._over.wait(max(0.1, PERIOD_SECONDS - (time.monotonic() - began)))
-
-    def _once(self, node: str) -> None:
-        """Ask one node. One that does not answer says nothing, and its next answer reaches back over it."""
-        client = self._lab.client(node, timeout=TIMEOUT_SECONDS)
-        try:
-            status, body = client.request("GET", PATH)
-            if status != 200:
-                return
-            now = counted(body)
-        except (urllib3.exceptions.HTTPError, *UNREADABLE):
-            return
-        finally:
-            client.close()
+    def _answered(self, node: str, body: Any) -> None:
+        now = counted(body)
         before, self._before[node] = self._before.get(node), now
         done = None if before is None else grown(before, now)
         if done is not None and self._events is not None:
-            with suppress(OSError):  # whoever owns the record has been told, and ends the run
+            with suppress(OSError):  # the run has been told (``broken``), and ends
                 self._events.write(COLLECTED, node=node, **done)
 
 
