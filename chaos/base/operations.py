@@ -16,7 +16,7 @@ from chaos.base.errors import InvalidInput
 
 Answer = Literal["search", "get", "index", "bulk", "query"]
 """How an answer is judged (:mod:`chaos.load.outcomes`): as that of a search, of a get by id, of a write by id, of many
-writes in one request; of a search of which nobody knows what it must find."""
+writes in one request; of a search whose right answer is not known."""
 WRITING: frozenset[Answer] = frozenset(("index", "bulk"))
 """Answers to requests that write documents of their own: one each, or several."""
 

@@ -140,7 +140,7 @@ def _recorded(record: Record) -> int:
 
 
 def _writers(record: Record) -> tuple[str, ...]:
-    """Of a closed loop nobody can say how much was due, so it is not asked whether it was enough."""
+    """A closed loop has no rate, so no number of writes was due, and none can be too few."""
     return () if record.writer is None or record.writer.closed else (record.writer.name,)
 
 

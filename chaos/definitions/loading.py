@@ -48,7 +48,7 @@ def load_experiment(
 
     ``topology`` (a name, a path, or one that is already loaded) replaces the one that the file names. ``controlled``
     False: without its failover controllers. ``good``: objectives that replace the file's
-    (:func:`chaos.definitions.objectives.parse`). ``sides``: whoever asks can make the runs of an experiment with sides,
+    (:func:`chaos.definitions.objectives.parse`). ``sides``: the caller can make the runs of an experiment with sides,
     and gets a :class:`.Varied` of one; else such a file is refused.
     Raises :class:`InvalidInput`, whose message has one line ``file:line:column: …`` per error.
     """

@@ -108,7 +108,7 @@ def parts(grammar: Grammar) -> dict[str, str]:
 
 
 def _page(grammar: Grammar) -> Iterator[str]:
-    experiment, topology = schema_of("experiment", grammar), schema_of("topology", grammar)
+    experiment = schema_of("experiment", grammar)
     yield "# The grammar of experiments, topologies, workloads, targets and game days"
     yield ""
     yield f"Made by `{COMMAND}` from the published schemas (`chaos/definitions/schema/`); a test"
@@ -124,29 +124,18 @@ def _page(grammar: Grammar) -> Iterator[str]:
     for name, place in parts(grammar).items():
         yield from _part(f"`{place}`", experiment["$defs"][name], experiment)
     yield from _expectations(experiment["$defs"]["ExpectationFile"], experiment, grammar)
-    yield ""
-    yield "## A topology"
-    yield from _table(topology, topology)
-    for name, place in TOPOLOGY.items():
-        yield from _part(f"`{place}`", topology["$defs"][name], topology)
-    workload = schema_of("workload", grammar)
-    yield ""
-    yield "## A workload"
-    yield from _table(workload, workload)
-    for name, place in WORKLOAD.items():
-        yield from _part(f"`{place}`", workload["$defs"][name], workload)
-    existing = schema_of("existing", grammar)
-    yield ""
-    yield "## A cluster that exists"
-    yield from _table(existing, existing)
-    for name, place in EXISTING.items():
-        yield from _part(f"`{place}`", existing["$defs"][name], existing)
-    gameday = schema_of("gameday", grammar)
-    yield ""
-    yield "## A game day"
-    yield from _table(gameday, gameday)
-    for name, place in GAMEDAY.items():
-        yield from _part(f"`{place}`", gameday["$defs"][name], gameday)
+    for title, kind, places in (
+        ("A topology", "topology", TOPOLOGY),
+        ("A workload", "workload", WORKLOAD),
+        ("A cluster that exists", "existing", EXISTING),
+        ("A game day", "gameday", GAMEDAY),
+    ):
+        schema = schema_of(kind, grammar)
+        yield ""
+        yield f"## {title}"
+        yield from _table(schema, schema)
+        for name, place in places.items():
+            yield from _part(f"`{place}`", schema["$defs"][name], schema)
 
 
 def _part(title: str, part: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[str]:

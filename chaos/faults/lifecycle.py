@@ -579,8 +579,9 @@ def undo_entries(
     leader that is let go may still carry out what it was asked while it stood.
     A move whose answer was never seen stays open where its inverse found nothing of it and it may still arrive
     (:func:`on_its_way`). While anything is left, what is written down on the cluster is not forgotten.
-    What another process has undone since (:meth:`Ledger.undone_by_others`) is left alone, and named: among what failed,
-    for whoever thought to hold the cluster; or to ``by_others``, for who only wants to know that nothing is left.
+    What another process has undone since (:meth:`Ledger.undone_by_others`) is left alone, and named: to ``by_others``
+    where that is given, else among what failed. A run that took itself for the holder of the cluster has failed then;
+    a recovery, which only wants that nothing is left, has not.
     ``done`` is told of each, with what failed, from the thread that did it; it must not raise.
     """
     every = list(entries)

@@ -37,7 +37,7 @@ def in_pieces(values: Sequence[T], pause: Pause) -> Iterator[Sequence[T]]:
 
 
 def no_pause() -> None:
-    """Where nobody else waits."""
+    """For callers without other requests under way."""
 
 
 class Bulks:

@@ -2,7 +2,7 @@
 
 Each copy is read on the node that holds it, over the direct path, after a refresh (:mod:`chaos.observe.copies`). A
 document that no live copy has is *lost*; one that only some have is *diverged*; one whose shard has no live copy is
-*unavailable*: nobody knows yet. Unless every node of the topology is in the cluster and none has any data of that shard
+*unavailable*: its fate is open. Unless every node of the topology is in the cluster and none has any data of that shard
 on its disk (``_shard_stores``): then the shard is *destroyed*, and what had been acknowledged in it is lost.
 
 All documents of a copy are enumerated, not only those that are looked for. So a document is *recovered* when its
@@ -483,8 +483,8 @@ class Comparison:
         return named
 
     def _named_wrong(self) -> dict[str, Any]:
-        """Which documents are wrong in which way, on which copies, on which they are right, and of which nobody
-        knows."""
+        """Which documents are wrong in which way, on which copies, on which they are right, and on which that is not
+        known."""
         named, counted = {}, {}
         for way, shards in self.wrong.items():
             every = Ids()
@@ -531,7 +531,7 @@ class Comparison:
         }
 
     def _watched(self) -> dict[str, Any]:
-        """Which documents of the probes of visibility are on no copy (``absent``), or nobody can tell (``unknown``).
+        """Which documents of the probes of visibility are on no copy (``absent``), or may be on one (``unknown``).
 
         They are named in full: whether a read was dirty hangs on it.
         """

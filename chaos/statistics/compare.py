@@ -32,7 +32,7 @@ from chaos.statistics.store import Group, differences, refuse_incomparable
 VERSION = 1
 LOST = "acknowledged.lost"
 NAMES = ("A", "B")
-"""What both are called where nobody names them."""
+"""What both are called where they have no names."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,10 @@ DEFAULTS: tuple[tuple[str, Tolerance], ...] = (
     (r".*\.p[0-9.]+", Tolerance(0.010, 0.25)),
     (r"costs\..*", Tolerance(0.0, 0.10)),
 )
-"""What is tolerated when nobody says otherwise. Chosen from what users notice and what is measured, never fitted:
+"""What is tolerated by default. Chosen from what users notice and what is measured, never fitted:
 0.1 points of a share are a month's whole error budget at 99.9 %; an outage is measured in windows of 1 s, and whether
-it is over in windows of 1 or 2 s; for less than 10 ms of latency, or a quarter of it, nobody pages; a tenth of what it
-costs buys no other machine. Counts: none."""
+it is over in windows of 1 or 2 s; less than 10 ms of latency, or a quarter of it, alerts no
+pager; a tenth of what it costs buys no other machine. Counts: none."""
 
 
 def default_tolerance(metric: str) -> Tolerance:
