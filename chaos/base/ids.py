@@ -9,6 +9,7 @@ documents ``c-<n>``, for compare-and-set, change.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 
 def write_id(n: int) -> str:
@@ -16,9 +17,10 @@ def write_id(n: int) -> str:
     return f"w-{n}"
 
 
-def arrival_of(n: int, stride: int) -> tuple[int, int]:
-    """The arrival that writes document number ``n``, and its place in that request (from 0)."""
-    return divmod(n, stride)
+def arrival_of(n: Any, stride: int) -> tuple[Any, Any]:
+    """The arrival that writes document number ``n``, and its place in that request (from 0). ``n``: a number, or an
+    array of them."""
+    return n // stride, n % stride
 
 
 def is_write(doc_id: object) -> bool:

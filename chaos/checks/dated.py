@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from chaos.base import text
-from chaos.base.ids import is_write, number_of
+from chaos.base.ids import arrival_of, is_write, number_of
 from chaos.checks.evidence import Gap
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.record import SECOND, Record
@@ -52,13 +52,14 @@ def stands(record: Record, found: Measure, gap: Gap) -> Measure:
 
 def acknowledged(record: Record, ids: Collection[Any]) -> tuple[float, float] | None:
     """When the first and the last of some documents was acknowledged (s of the run); None: none was by the load."""
-    numbers = np.array([number_of(each) for each in ids if is_write(each)], np.int64) // record.stride
+    numbers = np.array([number_of(each) for each in ids if is_write(each)], np.int64)
     if record.writer is None or not len(numbers):
         return None
+    written_by, _ = arrival_of(numbers, record.stride)
     ends = [
         piece.end[mask]
         for piece in record.arrivals[record.writer.name].pieces()
-        if (mask := np.isin(piece.k, numbers) & (piece.end > 0)).any()
+        if (mask := np.isin(piece.k, written_by) & (piece.end > 0)).any()
     ]
     if not ends:
         return None

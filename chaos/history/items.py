@@ -8,7 +8,7 @@ got no answer that speaks of its documents; its own outcome says what is known. 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -99,8 +99,3 @@ class Items:
             outcome = outcome[np.repeat(np.isin(self.k, chosen), self.sizes)]
         found = np.bincount(outcome, minlength=len(NAMES))
         return {name: int(number) for name, number in zip(NAMES, found, strict=True) if number}
-
-    def batches(self) -> Iterator[tuple[int, npt.NDArray[np.uint8]]]:
-        """Each bulk's arrival and the outcomes of its documents."""
-        for k, start, end in zip(self.k.tolist(), self.first[:-1].tolist(), self.first[1:].tolist(), strict=True):
-            yield k, self.outcome[start:end]
