@@ -194,9 +194,11 @@ def _curves(record: Record, op: LoadOperation) -> Iterator[Curve]:
         place = np.searchsorted(record.items.k, arrivals.k)
         known = np.isin(arrivals.k, record.items.k)
         taken[known] = each[place[known]]
-    edges = np.arange(0.0, float(at.max()) + SLICE, SLICE)
+    last = float(at.max())
+    begins = np.arange(0.0, max(last - SLICE / 2, SLICE / 2), SLICE)  # a rest shorter than half a slice joins the last
+    edges = np.append(begins, max(last, begins[-1] + SLICE / 2))
     for title, weights in (("Offered", np.full(len(at), float(op.items))), ("Acknowledged", taken)):
-        sums = np.histogram(at, edges, weights=weights)[0] / SLICE
+        sums = np.histogram(at, edges, weights=weights)[0] / np.diff(edges)
         pieces = zip(edges[:-1].tolist(), edges[1:].tolist(), sums.tolist(), strict=True)
         yield Curve(f"{title} documents a second", "/s", tuple(pieces))
 

@@ -235,7 +235,7 @@ def disk(record: Record) -> Measure:
 
 
 def goodput(record: Record) -> Measure:
-    """Good acknowledged writes in a second of the phases."""
+    """Documents of good requests in a second of the phases."""
     _, good, seconds = written(record)
     if record.writer is None or seconds <= 0:
         return Measure.missing("number", "nothing was written")
@@ -247,7 +247,7 @@ MEASURES: Mapping[str, tuple[Callable[[Record], Measure], str]] = {
     "processor": (processor, "Processor seconds for 1,000 acknowledged documents"),
     "network": (network, "Bytes between nodes for an acknowledged document"),
     "disk": (disk, "Bytes on disk, all copies, for a document of the index"),
-    "goodput": (goodput, "Good acknowledged writes in a second"),
+    "goodput": (goodput, "Documents of good requests in a second"),
 }
 
 
