@@ -4,6 +4,7 @@ A client that gets no answer cannot know whether its bulk was taken. Where it na
 is safe: each is there once. Where OpenSearch gives the ids, each copy that was sent is a document of its own. Such
 documents are known by what they were routed by (:mod:`chaos.load.bulks`), and the read-back counts them apart from
 those that nothing explains (``documents.unexpected``). It decides only where a line asks: automatic ids are a choice.
+Where nothing was sent again, that none is there twice shows nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +34,22 @@ def measure(record: Record) -> Measure:
         gaps.append("not one document was read back")
     says = f"{text.plural(count, 'document')} too many" if count else "each document is there once"
     evidence = {"stored_twice": named, "documents": readback.get("documents"), "automatic_ids": automatic}
+    if automatic:
+        evidence["sent_again"] = again = sent_again(record)
+        says += f"; {text.plural(again, 'request')} had been sent again"
+        if not again:
+            gaps.append("no request was sent again, so nothing could be stored twice by it")
     return Measure.seen(count, says, gaps, evidence)
+
+
+def sent_again(record: Record) -> int:
+    """How often a request of the operation that writes was sent once more, by its client or by the retries of bulks."""
+    op = record.writer
+    if op is None:
+        return 0
+    tries = sum(number for (name, _), number in record.tries.items() if name == op.name)
+    sent = sum(int((piece.start > 0).sum()) for piece in record.arrivals[op.name].pieces())
+    return max(0, tries - sent)
 
 
 def sent_again_under_another_id(run: Altered) -> None:

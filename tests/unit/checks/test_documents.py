@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from synthetic import Chapter, Story, constant, mixed
 
-from chaos.checks import documents, enough, writes
+from chaos.checks import documents, enough, stored_twice, writes
 from chaos.checks.measure import Bound, Measure, Verdict, judge
 from chaos.checks.record import Expected, Record
 from chaos.history import Outcome
@@ -21,7 +21,9 @@ ITEMS = 10
 WANTED = Expected("documents.acknowledged", None, "documents.acknowledged", ("dead",), ">=", 0.9, "x", None)
 
 
-def record(tmp_path: Path, outcomes: Any, answered: float = 1.0, items: int = ITEMS, behave: Any = None) -> Record:
+def record(
+    tmp_path: Path, outcomes: Any, answered: float = 1.0, items: int = ITEMS, behave: Any = None, tries: Any = None
+) -> Record:
     """Of a run whose writes are bulks. ``outcomes``: of a bulk's documents; ``answered``: the share that has them."""
     story = Story(chapters=[Chapter("healthy", 20), Chapter("dead", 20, **({} if behave is None else behave))])
     history: Any = story.history()
@@ -31,6 +33,8 @@ def record(tmp_path: Path, outcomes: Any, answered: float = 1.0, items: int = IT
     file = tmp_path / "items.bin"
     file.write_bytes(b"".join(entry(int(each), [int(o) for o in outcomes]) for each in k))
     history.__dict__["items"] = Items.read(file)
+    if tries:
+        history.arrivals.loc[history.arrivals["op"] == "write", "attempts"] = tries
     return Record(history)
 
 
@@ -147,3 +151,20 @@ def test_the_section_has_each_phase_and_what_became_of_its_documents(tmp_path: P
 def test_without_bulks_there_is_no_section() -> None:
     it = Record(Story(chapters=[Chapter("healthy", 20)]).history())
     assert documents.section(it, {}) is None
+
+
+@pytest.mark.parametrize(("tries", "count", "verdict"), [(1, 0, "inconclusive"), (2, 0, "pass"), (1, 3, "fail")])
+def test_that_none_is_stored_twice_is_shown_only_where_something_was_sent_again(
+    tmp_path: Path, tries: int, count: int, verdict: str
+) -> None:
+    it = record(tmp_path, [ItemOutcome.CREATED] * ITEMS, tries=tries)
+    assert it.readback is not None
+    it.readback |= {"stored_twice": ["w-3"] * count, "stored_twice_count": count}
+    found = stored_twice.measure(it)
+    assert judge(found, "==", 0).value == verdict, found.says
+    assert found.evidence["sent_again"] == (tries - 1) * len(it.arrivals["write"])
+
+
+def test_with_ids_of_its_own_a_load_stores_nothing_twice_whatever_it_sent_again(tmp_path: Path) -> None:
+    it = record(tmp_path, [ItemOutcome.CREATED] * ITEMS)
+    assert judge(stored_twice.measure(it), "==", 0) is Verdict.PASS
