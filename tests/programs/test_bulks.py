@@ -49,16 +49,17 @@ def test_each_document_of_each_bulk_is_acknowledged_and_found_by_searches(run, d
 @pytest.mark.parametrize(
     ("mode", "request_outcome", "item", "acknowledged"),
     [
+        # those that are full have their judgement in tests/unit/load/test_bulks.py
         ("bulk_rejected", "partial", "rejected", 4),
-        ("bulk_blocked", "partial", "blocked", 4),
-        ("bulk_conflict", "partial", "conflict", 4),
-        ("bulk_invalid", "partial", "invalid", 4),
-        ("bulk_failed", "partial", "failed", 4),
+        pytest.param("bulk_blocked", "partial", "blocked", 4, marks=pytest.mark.full),
+        pytest.param("bulk_conflict", "partial", "conflict", 4, marks=pytest.mark.full),
+        pytest.param("bulk_invalid", "partial", "invalid", 4, marks=pytest.mark.full),
+        pytest.param("bulk_failed", "partial", "failed", 4, marks=pytest.mark.full),
         ("bulk_degraded", "partial", "degraded", 5),
         ("bulk_hidden_errors", "wrong", "rejected", 4),
         ("bulk_swapped", "wrong", "wrong", 3),
-        ("bulk_elsewhere", "wrong", "wrong", 4),
-        ("bulk_short", "wrong", "unknown", 0),
+        pytest.param("bulk_elsewhere", "wrong", "wrong", 4, marks=pytest.mark.full),
+        pytest.param("bulk_short", "wrong", "unknown", 0, marks=pytest.mark.full),
     ],
 )
 def test_what_a_200_hides_is_on_record_for_each_document(run, drive, mode, request_outcome, item, acknowledged):  # noqa: F811
