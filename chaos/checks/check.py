@@ -56,9 +56,11 @@ class Check:
     controllers are part of the run. ``foresee``: what the plan does not give it, in words and with the number that is
     needed. ``meaning``: what it stands for, in a sentence or two; ``helps``: remedies of ``report/meanings.yaml``, in
     the order in which to try them. ``promise``: a count that every run which measures it wants to be 0, whether a line
-    of ``expect`` says so or not (:mod:`.defaults`). ``tables``: its figures in findings.json by name, whether somebody
-    expects something of it or not; None is left out. ``section``: of the report, from the record and all tables; None
-    where there is nothing to show. ``order``: its place among all; equals stand as their files do.
+    of ``expect`` says so or not (:mod:`.defaults`). ``less_is_better``: of a share that is of what went badly; other
+    shares are of what went well, and of counts and durations less is better anyway. ``tables``: its figures in
+    findings.json by name, whether somebody expects something of it or not; None is left out. ``section``: its part of
+    the page, made from the record and the tables; None where it has nothing to show. ``order``: its place among all;
+    equals stand as their files do.
     """
 
     metric: str
@@ -75,6 +77,7 @@ class Check:
     foresee: Callable[[Prospect], Iterable[str]] | None = None
     meaning: str = ""
     promise: bool = False
+    less_is_better: bool = False
     helps: tuple[str, ...] = ()
     tables: Mapping[str, Callable[[Record], Any]] = field(default_factory=dict)
     section: Callable[[Record, Mapping[str, Any]], Section | None] | None = None

@@ -209,6 +209,7 @@ CHECKS = (
             short="processors used by the busiest zone",
         ),
         group="recovery",
+        less_is_better=True,
         meaning=(
             "The mean share of its processors that the busiest zone used, of the data nodes that were in the "
             "cluster all through the phase. What a lost zone carried falls on the others. So that they stay below "

@@ -253,6 +253,7 @@ CHECK = Check(
         short="time in garbage collection, of the node that collected most",
     ),
     group="recovery",
+    less_is_better=True,
     meaning="How much of a phase the node that collected most stood still to collect garbage. It answers nothing then: "
     "what looks like a slow network may be a heap that is too small. A node that was not heard for a fifth of the "
     "phase (a fault ended it) may have been worse: then no upper limit is met.",

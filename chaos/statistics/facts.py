@@ -22,7 +22,7 @@ from typing import Any, cast
 
 from chaos.base.errors import ChaosError, InvalidInput
 from chaos.base.intervals import Range
-from chaos.checks import defaults
+from chaos.checks import catalogue, defaults
 from chaos.checks.good import FEWEST as FEWEST_ARRIVALS
 from chaos.checks.measure import Bound, Measure, Verdict, judge
 from chaos.checks.models import FindingItem, FindingsFile
@@ -61,8 +61,10 @@ MORE_IS_BETTER = ("costs.goodput",)
 
 
 def higher_is_better(unit: str, metric: str = "") -> bool:
-    """Shares are of what went well; seconds, counts and costs of what did not."""
-    return unit == "share" or metric.partition("@")[0] in MORE_IS_BETTER
+    """Shares are of what went well, unless their check says otherwise; seconds, counts and costs of what did not."""
+    name = metric.partition("@")[0]
+    check = catalogue.of(name) if name else None
+    return (unit == "share" and not (check is not None and check.less_is_better)) or name in MORE_IS_BETTER
 
 
 def has_words(unit: str) -> bool:

@@ -289,3 +289,11 @@ def test_tries_for_an_acknowledged_request_are_a_metric_of_which_less_is_better(
     found = metrics({"tables": {"documents": {"write": rows}}})
     assert {name: value.low for name, value in found.items()} == {"documents.tries@steady": 1.25}
     assert not higher_is_better(found["documents.tries@steady"].unit, "documents.tries@steady")
+
+
+def test_of_shares_of_what_went_badly_less_is_better() -> None:
+    from chaos.statistics.facts import higher_is_better
+
+    assert higher_is_better("share", "read.good@slow") and higher_is_better("share", "documents.acknowledged@slow")
+    assert not higher_is_better("share", "gc.share@slow") and not higher_is_better("share", "cpu.survivors@slow")
+    assert higher_is_better("share") and not higher_is_better("seconds", "write.outage")
