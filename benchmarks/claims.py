@@ -185,7 +185,8 @@ def row(claim: dict[str, Any], answer: dict[str, Any] | None, asked: dict[str, A
     elif answer is None:
         answered, why, by = NOT_YET, "", ""
         if asked is not None:
-            why = f"asked by {', '.join(f'`{Path(what).stem}`' for what in asked['by'])} ([ingestion](ingestion.md))"
+            page = Path(asked["by"][0]).parts[1]  # experiments/PAGE/…
+            why = f"asked by {', '.join(f'`{Path(what).stem}`' for what in asked['by'])} ([{page}]({page}.md))"
     else:
         answered, why = answer["answer"], answer["because"]
         by = ", ".join(f"`{Path(what).stem}`" for what in answer.get("by", ()))

@@ -1,4 +1,4 @@
-"""An experiment with sides is recorded as one row of shifts, goes on where it was cut off, fills docs/ingestion.md."""
+"""An experiment with sides is recorded as one row of shifts, goes on where it was cut off, fills pages of docs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import asked
 import claims
-import ingestion
 import pytest
 import results
 import synthetic
 from claims import ClaimError
-from shipped import INGESTION, SIDES
+from shipped import GRAVITON, INGESTION, SIDES
 
 from chaos.campaign import sides as making
 from chaos.definitions.varied import Varied
@@ -144,10 +144,10 @@ def test_no_other_series_and_no_older_one_is_gone_on_with(root: Path) -> None:
 
 
 def test_what_has_sides_is_in_its_own_series_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results, "ROOT", ingestion.ROOT)
+    monkeypatch.setattr(results, "ROOT", asked.ROOT)
     each = set(results.wanted("each", 0, [], lambda what: "1"))
     sides = set(results.wanted("sides", 0, [], lambda what: "1"))
-    assert sides == {str(path.relative_to(ingestion.ROOT)) for path in SIDES}
+    assert sides == {str(path.relative_to(asked.ROOT)) for path in SIDES}
     assert not each & sides and "experiments/no-fault.yaml" in each
 
 
@@ -177,30 +177,41 @@ def test_an_answer_by_sides_rests_on_metrics_that_are_known(root: Path, monkeypa
         claims.evidence(WHAT, ("read.good@slow",))
 
 
-# -- docs/ingestion.md -------------------------------------------------------------------------------
+# -- docs/ingestion.md, docs/graviton.md -------------------------------------------------------------
 
 
-def test_the_committed_tables_are_made_of_the_files_and_the_recorded_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results, "ROOT", ingestion.ROOT)
-    monkeypatch.setattr(results, "RESULTS", ingestion.ROOT / "reports" / "results")
-    text = ingestion.PAGE.read_text()
-    assert text == ingestion.page(text), "run: python benchmarks/ingestion.py"
+@pytest.mark.parametrize("page", asked.PAGES, ids=lambda page: page.stem)
+def test_the_committed_tables_are_made_of_the_files_and_the_recorded_runs(
+    page: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "ROOT", asked.ROOT)
+    monkeypatch.setattr(results, "RESULTS", asked.ROOT / "reports" / "results")
+    text = page.read_text()
+    assert text == asked.page(text, asked.PAGES[page]), "run: python benchmarks/asked.py"
 
 
-def test_every_experiment_is_in_both_tables_and_those_without_a_row_say_so(root: Path) -> None:
-    names = [path.stem for path in ingestion.files()]
-    assert sorted(names) == sorted(path.stem for path in INGESTION)
-    asked = list(ingestion.advices())
+@pytest.mark.parametrize(
+    ("folder", "shipped"),
+    [(folder, INGESTION if folder.name == "ingestion" else GRAVITON) for folder in asked.PAGES.values()],
+    ids=lambda value: value.name if isinstance(value, Path) else "",
+)
+def test_every_experiment_is_in_both_tables_and_those_without_a_row_say_so(
+    folder: Path, shipped: list[Path], root: Path
+) -> None:
+    files = asked.files(folder)
+    names = [path.stem for path in files]
+    assert names and sorted(names) == sorted(path.stem for path in shipped)
+    lines = list(asked.advices(folder))
     assert [
-        f"`opensearch-chaos run {path.relative_to(ingestion.ROOT)}`" in line
-        for path, line in zip(ingestion.files(), asked, strict=True)
+        f"`opensearch-chaos run {path.relative_to(asked.ROOT)}`" in line
+        for path, line in zip(files, lines, strict=True)
     ] == [True] * len(names)
-    assert list(ingestion.figures({})) == [f"| {name} | not yet measured |  |  |  |  |  |" for name in names]
-    what = str(ingestion.files()[0].relative_to(ingestion.ROOT))
+    assert list(asked.figures(folder, {})) == [f"| {name} | not yet measured |  |  |  |  |  |" for name in names]
+    what = str(files[0].relative_to(asked.ROOT))
     found = row(made(root, 4, 8))
-    lines = list(ingestion.figures({what: found}))
+    lines = list(asked.figures(folder, {what: found}))
     assert lines[0].startswith(f"| {names[0]} | late | **read.good@")
     assert any("**read.good@slow** | 100 % |" in line and line.endswith("| worse |") for line in lines)
     assert "|  | runs | of 4 a side count: 4 of default, 4 of late; commit abc, level 95 % |  |  |  |  |" in lines
     cut_off = {key: value for key, value in found.items() if key != "ended"}
-    assert next(iter(ingestion.figures({what: cut_off}))) == f"| {names[0]} | not yet measured |  |  |  |  |  |"
+    assert next(iter(asked.figures(folder, {what: cut_off}))) == f"| {names[0]} | not yet measured |  |  |  |  |  |"

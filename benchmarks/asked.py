@@ -1,6 +1,6 @@
-"""The tables of docs/ingestion.md: what each experiment of experiments/ingestion asks, and what recorded runs found.
+"""Tables of docs/ingestion.md and docs/graviton.md: what experiments of a folder ask, and what recorded runs found.
 
-    python benchmarks/ingestion.py          # writes both tables into docs/ingestion.md
+    python benchmarks/asked.py          # writes two tables into each page
 
 The first table is made of the files alone, the second of the rows that ``python benchmarks/results.py record sides``
 has kept: of each experiment the newest. Where there is none, or its series was cut off, it says *not yet measured*.
@@ -21,8 +21,8 @@ from chaos.definitions.writing import flow
 from chaos.registry import load_experiment
 
 ROOT = results.ROOT
-FOLDER = ROOT / "experiments" / "ingestion"
-PAGE = ROOT / "docs" / "ingestion.md"
+PAGES = {ROOT / "docs" / f"{name}.md": ROOT / "experiments" / name for name in ("ingestion", "graviton")}
+"""Page → the folder of experiments that it is about."""
 PARTS = ("advices", "figures")
 """Tables of the page, each between ``<!-- NAME: … -->`` and ``<!-- NAME end -->``."""
 CLAIM = re.compile(r"\b[a-z]{2}-\d+\b")
@@ -36,9 +36,9 @@ HEADS = {
 }
 
 
-def files() -> list[Path]:
+def files(folder: Path) -> list[Path]:
     """Experiments without a fault, then those with one."""
-    return [*sorted(FOLDER.glob("*.yaml")), *sorted((FOLDER / "faults").glob("*.yaml"))]
+    return [*sorted(folder.glob("*.yaml")), *sorted((folder / "faults").glob("*.yaml"))]
 
 
 def load(file: Path) -> Varied:
@@ -72,9 +72,9 @@ def leaves(changes: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield name, flow(value)
 
 
-def advices() -> Iterator[str]:
+def advices(folder: Path) -> Iterator[str]:
     """A line for each experiment."""
-    for file in files():
+    for file in files(folder):
         experiment = load(file)
         what = str(file.relative_to(ROOT))
         claims = ", ".join(dict.fromkeys(CLAIM.findall(experiment.description))) or "none"
@@ -88,9 +88,9 @@ def advices() -> Iterator[str]:
         yield f"| {' | '.join(results.cell(each, 600) for each in cells)} |"
 
 
-def figures(rows: dict[str, dict[str, Any]]) -> Iterator[str]:
+def figures(folder: Path, rows: dict[str, dict[str, Any]]) -> Iterator[str]:
     """Lines of each metric of each side, of those that were recorded. ``rows``: experiment → its newest row."""
-    for file in files():
+    for file in files(folder):
         row = rows.get(str(file.relative_to(ROOT)))
         if row is None or "ended" not in row or not row.get("metrics"):
             yield f"| {file.stem} | {NOT_YET} |  |  |  |  |  |"
@@ -106,10 +106,10 @@ def figures(rows: dict[str, dict[str, Any]]) -> Iterator[str]:
         yield f"|  | runs | {results.cell(made)} |  |  |  |  |"
 
 
-def page(text: str) -> str:
-    """The page with its tables made anew. Raises ValueError where a mark of one is missing."""
+def page(text: str, folder: Path) -> str:
+    """The page on a folder, its tables made anew. Raises ValueError where a mark of one is missing."""
     newest = {str(row["what"]): row for row in results.rows("sides")}
-    lines = {"advices": advices(), "figures": figures(newest)}
+    lines = {"advices": advices(folder), "figures": figures(folder, newest)}
     for part in PARTS:
         begin = text.index("-->", text.index(f"<!-- {part}:")) + len("-->")
         end = text.index(f"<!-- {part} end -->")
@@ -120,7 +120,8 @@ def page(text: str) -> str:
 
 def main() -> None:
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    PAGE.write_text(page(PAGE.read_text()))
+    for file, folder in PAGES.items():
+        file.write_text(page(file.read_text(), folder))
 
 
 if __name__ == "__main__":
