@@ -265,18 +265,21 @@ class Judge:
         least = sent.least if exact else min(sent.least, asked.counted)
         return "", whole and total < least
 
-    def by_id(self, answer: Mapping[str, Any], doc_id: str) -> str:
-        """What is wrong with a search for one id, which asks one shard. It may find nothing yet, and its document more
-        than once: that is the finding of the check on visibility."""
-        if says := shards_wrong(answer["_shards"], 1):
-            return f"search for the id {doc_id} answered with {says}"
+    def by_ids(self, answer: Mapping[str, Any], ids: Sequence[str]) -> str:
+        """What is wrong with a search for these ids; for a single one it asks one shard. It may not find them yet, and
+        each more than once: that is the finding of the check on visibility."""
+        what = "search for the id" if len(ids) == 1 else f"search for {len(ids)} ids, with"
+        if says := shards_wrong(answer["_shards"], 1 if len(ids) == 1 else self._shards):
+            return f"{what} {ids[0]} answered with {says}"
         hits, total = answer["hits"].get("hits", []), _total(answer["hits"]["total"])[0]
+        asked = set(ids)
         for hit in hits:
-            if says := self.named("search for the id", doc_id, hit, EVERY):
+            id = hit["_id"] if hit.get("_id") in asked else ids[0]
+            if says := self.named(what, id, hit, EVERY):
                 return says
         partial = answer["timed_out"] or answer["_shards"]["failed"]
-        if not partial and len(hits) != min(total, 2):
-            return f"search for the id {doc_id} answered with {len(hits)} hits of {total} that it counts"
+        if not partial and len(hits) != min(total, 2 * len(ids)):
+            return f"{what} {ids[0]} answered with {len(hits)} hits of {total} that it counts"
         return ""
 
     def _follows(self, doc_id: str) -> Document | None:

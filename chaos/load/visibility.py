@@ -7,7 +7,9 @@ document), with ``preference=_local``, so that it answers from its own copy wher
 * while the write is under way, gets: what they find may never have been acknowledged (a *dirty* read, should it
   be gone in the end);
 * after the acknowledgement one get, which is realtime and must find it, else it is *stale*;
-* then searches, until one finds it: that is when it became visible here.
+* then searches, until one finds it: that is when it became visible here. One search a round asks a node for all that
+  it has not shown yet (:class:`Rounds`), so that the cluster's work for it hangs on no refresh interval; where only a
+  part of the shards answered, each document is asked for alone, of its own shard.
 
 Lines of ``history/probes.jsonl``, times in CLOCK_MONOTONIC ns: ``write`` (``n``, ``id``, ``zone``), before it is
 sent; ``written`` (``n``, ``acknowledged``, ``outcome``, ``status``, ``node``); ``get`` (``n``, ``node``, ``zone``,
@@ -24,7 +26,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +50,9 @@ from chaos.opensearch.requests import WRITE_FIELDS, document_path
 _EARLY_S = (0.002, 0.01, 0.05, 0.25)
 """Pauses between gets while the write is under way; the last again and again."""
 _SEARCH_S = 0.1
-"""Pause between searches: how fine the time until visible is known."""
+"""Pause between rounds of searches: how fine the time until visible is known."""
+MOST_SOUGHT = 1000
+"""Documents that one search looks for."""
 _WRITERS, _LOOKERS = 3001, 3002
 """Tell what is drawn here from other things that are drawn from the same seed."""
 
@@ -57,6 +63,64 @@ class Written:
     def __init__(self) -> None:
         self.done = Event()
         self.acknowledged = False
+
+
+@dataclass
+class Looked:
+    """What one look for a document came to. ``began``: when it was asked for, CLOCK_MONOTONIC in ns. ``hits``: how many
+    documents of that id were found; None: no whole answer, of which ``in_part`` says that some shards did answer."""
+
+    began: int
+    hits: int | None
+    in_part: bool = False
+
+
+@dataclass
+class _Round:
+    """Documents that are looked for together."""
+
+    ids: list[str] = field(default_factory=list)
+    done: Event = field(default_factory=Event)
+    found: dict[str, Looked] = field(default_factory=dict)
+
+
+class Rounds:
+    """Looks of all that wait for a document of one node, by one search each ``pause_s`` seconds while any does.
+
+    With a search for each document ten times a second, a refresh interval of 30 s cost a cluster thirty times the
+    searches of one of 1 s, and the longer interval was blamed for them.
+    """
+
+    def __init__(self, search: Callable[[Sequence[str]], dict[str, Looked]], pause_s: float = _SEARCH_S) -> None:
+        """``search``: looks for these documents, which are :data:`MOST_SOUGHT` at most."""
+        self._search, self._pause_s = search, pause_s
+        self._next = _Round()
+        self._going = False
+
+    def look(self, id: str) -> Looked | None:
+        """The document's part in the next round; None where the round could not be asked."""
+        round = self._next
+        round.ids.append(id)
+        if not self._going:
+            self._going = True
+            gevent.spawn(self._go)
+        round.done.wait()
+        return round.found.get(id)
+
+    def _go(self) -> None:
+        try:
+            while self._next.ids:
+                round, self._next = self._next, _Round()
+                try:
+                    for begin in range(0, len(round.ids), MOST_SOUGHT):
+                        round.found |= self._search(round.ids[begin : begin + MOST_SOUGHT])
+                finally:
+                    round.done.set()
+                gevent.sleep(self._pause_s)
+        finally:
+            self._going = bool(self._next.ids)  # a search that raised ends this greenlet, and not those that wait
+            if self._going:
+                gevent.spawn(self._go)
 
 
 class Visibility(Paced):
@@ -99,6 +163,7 @@ class Visibility(Paced):
         self._seed = seed
         self._judge, self._known, self._told = judge, known, told
         self._looks = Allowance(config.most_looks)
+        self._rounds: dict[tuple[int, int], Rounds] = {}
 
     def turn(self, number: int) -> None:
         """Write one document and look for it everywhere."""
@@ -149,7 +214,9 @@ class Visibility(Paced):
             return
         self._get(send, where, only_found=not written.acknowledged)
         if written.acknowledged:
-            self._search(send, where)
+            if (client, node) not in self._rounds:
+                self._rounds[client, node] = Rounds(lambda ids: self._sought(send, name, ids))
+            self._search(self._rounds[client, node], send, where)
 
     def _get(self, send: Send, where: dict[str, Any], *, only_found: bool) -> bool | None:
         self._looks.take()
@@ -169,28 +236,17 @@ class Visibility(Paced):
             self.note("get", **where, began=began, found=found)
         return found
 
-    def _search(self, send: Send, where: dict[str, Any]) -> None:
+    def _search(self, rounds: Rounds, send: Send, where: dict[str, Any]) -> None:
         id = probe_id(where["n"])
-        path = (
-            f"/{self._index}/_search?routing={id}&preference=_local&request_cache=false"
-            "&filter_path=timed_out,_shards,hits.total,hits.hits._index,hits.hits._id"
-        )
-        query = json.dumps({"size": 2, "track_total_hits": True, "query": {"ids": {"values": [id]}}})
-
-        def wrong(_: int, data: Any) -> str:
-            return self._judge.by_id(data, id)
-
         deadline = time.monotonic() + self._within_s
         missed, silent, searches, hits = None, None, 0, None
         while not self.closed:
-            self._looks.take()
-            if self.given_up:
+            looked = rounds.look(id)
+            if looked is not None and looked.in_part and not self.given_up:
+                looked = self._sought(send, where["node"], [id])[id]
+            if looked is None or self.given_up:
                 return
-            began = time.monotonic_ns()
-            answer = ask(send, "search", "POST", path, query, self._timeout_s, wrong)
-            if answer.wrong:
-                self._told("probe.search", answer.wrong, where["node"])
-            hits = hits_of(answer.data)
+            began, hits = looked.began, looked.hits
             searches += 1
             if hits:
                 self.note("seen", **where, began=began, hits=hits, searches=searches, silent=silent)
@@ -201,8 +257,36 @@ class Visibility(Paced):
                 silent = began
             if time.monotonic() >= deadline:
                 break
-            gevent.sleep(_SEARCH_S)
         self.note("unseen", **where, missed=missed, searches=searches, away=hits is None)
+
+    def _sought(self, send: Send, node: str, ids: Sequence[str]) -> dict[str, Looked]:
+        """One search of a node for these documents; for a single one of its shard alone."""
+        if self.given_up:
+            return {}
+        routing = f"routing={ids[0]}&" if len(ids) == 1 else ""
+        path = (
+            f"/{self._index}/_search?{routing}preference=_local&request_cache=false"
+            "&filter_path=timed_out,_shards,hits.total,hits.hits._index,hits.hits._id"
+        )
+        most = 2 * len(ids)
+        query = json.dumps({"size": most, "track_total_hits": True, "query": {"ids": {"values": list(ids)}}})
+
+        def wrong(_: int, data: Any) -> str:
+            return self._judge.by_ids(data, ids)
+
+        self._looks.take()
+        began = time.monotonic_ns()
+        answer = ask(send, "search", "POST", path, query, self._timeout_s, wrong)
+        if answer.wrong:
+            self._told("probe.search", answer.wrong, node)
+        total = hits_of(answer.data)
+        if total is None:
+            in_part = len(ids) > 1 and isinstance(answer.data, dict) and "_shards" in answer.data
+            return dict.fromkeys(ids, Looked(began, None, in_part))
+        if len(ids) == 1:
+            return {ids[0]: Looked(began, total)}
+        found = Counter(hit["_id"] for hit in answer.data["hits"].get("hits", ()))
+        return {id: Looked(began, found[id]) for id in ids}
 
 
 def writer_of(number: int, zones: int, seed: int) -> int:

@@ -278,17 +278,41 @@ def test_searches_that_find_nothing_or_too_much(run: Path, drive: Drive, mode: s
 
 
 def test_documents_are_looked_for_no_oftener_than_is_allowed(run: Path, drive: Drive) -> None:
-    most = 15.0  # of some 40 a second that there would be
+    most = 5.0  # of some 14 a second that there would be
     with serving() as server:
-        began = time.monotonic()
         given = VisibilityConfig(rate=4, within_s=1, most_looks=most)
         driver = drive(server, cas=None, rate=1, visibility=given)
         server.mode("hidden")
         wait_for(lambda: count(run, "probes.jsonl", kind="unseen") > 8)
-        lasted = time.monotonic() - began
+        began, before = time.monotonic(), server.looks()
+        wait_for(lambda: count(run, "probes.jsonl", kind="unseen") > 16)
+        looks, lasted = server.looks() - before, time.monotonic() - began
         assert driver.stop()
-    asked = sum(line.get("searches", 0) for line in lines(run, "probes.jsonl")) + count(run, "probes.jsonl", kind="get")
-    assert asked <= most * (lasted + 10), "after the stop each is looked for once more"
+    assert most * lasted / 2 < looks <= most * lasted + 2
+
+
+def test_searches_of_a_node_do_not_grow_with_the_documents_that_it_hides(run: Path, drive: Drive) -> None:
+    with serving() as server:
+        driver = drive(server, cas=None, rate=1, visibility=VisibilityConfig(rate=20, within_s=30))
+        server.mode("hidden")
+        wait_for(lambda: count(run, "probes.jsonl", kind="written", acknowledged=True) > 30)
+        began, before = time.monotonic(), server.looks()
+        wait_for(lambda: count(run, "probes.jsonl", kind="written", acknowledged=True) > 70)
+        looks, lasted = server.looks() - before, time.monotonic() - began
+        server.mode("ok")
+        wait_for(lambda: count(run, "probes.jsonl", kind="seen") > 60)
+        assert driver.stop()
+    assert looks < (10 + 2 * 20) * lasted + 20, "searches ten times a second, and gets of those that are written"
+
+
+def test_where_some_shards_do_not_answer_each_document_is_asked_for_alone(run: Path, drive: Drive) -> None:
+    with serving() as server:
+        driver = drive(server, cas=None, rate=1, visibility=VisibilityConfig(rate=20, within_s=30))
+        server.mode("partial")
+        wait_for(lambda: count(run, "probes.jsonl", kind="seen") > 20)
+        assert driver.stop()
+    looks = visibility.looks(record(run))
+    assert all(REFRESH * 0.9 < each.seconds < REFRESH + 2 for each in looks if each.seen)
 
 
 def test_a_load_that_ceases_looks_for_nothing_any_more(run: Path, drive: Drive) -> None:

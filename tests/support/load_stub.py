@@ -64,7 +64,7 @@ _GROUP = re.compile(rb'"group": ?(\d+)')
 _WRITTEN = re.compile(rb"/_doc/(w-(\d+))")
 _READ = re.compile(rb"/_doc/(p-\d+)")
 _KEPT = re.compile(rb"/_doc/([vc]-\d+)")
-_QUERY = re.compile(rb'"values": ?\["([^"]+)"\]')
+_SOUGHT = re.compile(rb'"ids": ?\{"values": ?(\[[^\]]+\])')
 _CONDITION = re.compile(rb"if_seq_no=(\d+)&if_primary_term=(\d+)")
 REFRESH = 0.3
 COMPETE = 0.02
@@ -210,6 +210,8 @@ class Stub(asyncio.Protocol):
     since = 0.0
     """When the mode began."""
     seq_no = 0
+    looks = 0
+    """Gets of kept documents, and searches for ids."""
     given = 0
     """Ids that were given to documents of bulks."""
     documents: ClassVar[dict[bytes, list[Document]]] = {}
@@ -236,7 +238,9 @@ class Stub(asyncio.Protocol):
 
     def answer(self, method: bytes, path: bytes, body: bytes) -> None:
         mode = Stub.mode
-        if path.startswith(b"/_stub/"):
+        if path == b"/_looks":
+            self.whole(200, b"%d" % Stub.looks)
+        elif path.startswith(b"/_stub/"):
             Stub.mode, Stub.since = path.rpartition(b"/")[2].decode(), time.monotonic()
             self.whole(200, b"{}")
         elif path.startswith(b"/_cluster/health"):
@@ -249,8 +253,8 @@ class Stub(asyncio.Protocol):
             self.reset()
         elif kept := _KEPT.search(path):
             self.kept(method, path, kept[1], body)
-        elif b"/_search?routing=" in path:
-            self.search_by_id(body)
+        elif sought := _SOUGHT.search(body):
+            self.search_by_ids([id.encode() for id in json.loads(sought[1])], routed=b"?routing=" in path)
         elif b"/_search" in path:
             failed = 1 if mode == "partial" else 0
             timed_out = b"true" if mode == "timed_out" else b"false"
@@ -322,6 +326,7 @@ class Stub(asyncio.Protocol):
         first = [Document(_first(id), 0, 0.0)] if id.startswith(b"c-") else []
         versions = Stub.documents.setdefault(id, first)
         if method == b"GET":
+            Stub.looks += 1
             seen = [each for each in versions if mode != "stale" or each.written < Stub.since]
             if not seen:
                 self.send(404, b'{"found":false}')
@@ -351,15 +356,19 @@ class Stub(asyncio.Protocol):
         named = {"_index": "chaos", "_id": id.decode(), "result": result, "_shards": shards}
         self.send(status, json.dumps({**named, "_seq_no": Stub.seq_no, "_primary_term": 1}).encode())
 
-    def search_by_id(self, body: bytes) -> None:
-        id = _QUERY.search(body)
-        assert id is not None
-        versions = Stub.documents.get(id[1], [])
-        visible = any(each.written + REFRESH <= time.monotonic() for each in versions) and Stub.mode != "hidden"
-        found = (2 if Stub.mode == "twice" else 1) if visible else 0
-        hits = {"total": {"value": found}, "hits": [{"_index": "chaos", "_id": id[1].decode()}] * found}
-        shards = {"total": 1, "successful": 1, "failed": 0}
-        self.send(200, json.dumps({"timed_out": False, "_shards": shards, "hits": hits}).encode())
+    def search_by_ids(self, ids: list[bytes], *, routed: bool) -> None:
+        Stub.looks += 1
+        hits = []
+        for id in ids:
+            versions = Stub.documents.get(id, [])
+            visible = any(each.written + REFRESH <= time.monotonic() for each in versions) and Stub.mode != "hidden"
+            found = (2 if Stub.mode == "twice" else 1) if visible else 0
+            hits += [{"_index": "chaos", "_id": id.decode()}] * found
+        total = 1 if routed else 3
+        failed = 1 if Stub.mode == "partial" and not routed else 0
+        shards = {"total": total, "successful": total - failed, "failed": failed}
+        counted = {"total": {"value": len(hits)}, "hits": hits}
+        self.send(200, json.dumps({"timed_out": False, "_shards": shards, "hits": counted}).encode())
 
     def reset(self) -> None:
         sock = self.transport.get_extra_info("socket")
@@ -407,6 +416,11 @@ class Server:
 
     def mode(self, mode: str) -> None:
         urllib.request.urlopen(f"http://{self.host}:{self.port}/_stub/{mode}", timeout=5).close()
+
+    def looks(self) -> int:
+        """Gets of kept documents and searches for ids, so far."""
+        with urllib.request.urlopen(f"http://{self.host}:{self.port}/_looks", timeout=5) as answer:
+            return int(answer.read())
 
     def freeze(self) -> None:
         self.process.send_signal(signal.SIGSTOP)

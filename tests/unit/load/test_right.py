@@ -329,14 +329,18 @@ def test_a_workload_that_says_nothing_of_its_searches_is_held_against_all_that_w
         assert found(ids, total).outcome is Outcome.WRONG
 
 
-def test_the_answer_to_a_search_for_an_id_is_about_that_id() -> None:
+def test_the_answer_to_a_search_for_ids_is_about_these() -> None:
     it, _ = judge()
 
-    def found(shards: int, total: int, *ids: str) -> str:
+    def found(asked: list[str], shards: int, total: int, *ids: str) -> str:
         hits = [{"_index": INDEX, "_id": id} for id in ids]
         counted = {"total": shards, "successful": shards, "failed": 0}
         answer = {"timed_out": False, "_shards": counted, "hits": {"total": {"value": total}, "hits": hits}}
-        return it.by_id(answer, "v-3")
+        return it.by_ids(answer, asked)
 
-    assert found(1, 0) == found(1, 1, "v-3") == found(1, 2, "v-3", "v-3") == ""
-    assert all((found(0, 0), found(3, 0), found(1, 1), found(1, 1, "v-4"), found(1, 0, "v-3")))
+    one, two, every = ["v-3"], ["v-3", "v-5"], SHARDS
+    assert found(one, 1, 0) == found(one, 1, 1, "v-3") == found(one, 1, 2, "v-3", "v-3") == ""
+    assert all((found(one, 0, 0), found(one, 3, 0), found(one, 1, 1), found(one, 1, 1, "v-4"), found(one, 1, 0, "v-3")))
+    assert found(two, every, 0) == found(two, every, 1, "v-5") == found(two, every, 3, "v-3", "v-5", "v-5") == ""
+    assert all((found(two, 0, 0), found(two, 1, 0), found(two, every, 1)))
+    assert all((found(two, every, 1, "v-4"), found(two, every, 1, *two)))
