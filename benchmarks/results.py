@@ -309,17 +309,22 @@ def run_once(series: str, what: str, resume: Path | None = None) -> dict[str, An
         if found["outcome"] == "green" and (done.returncode or found["known"] == found["items"]):
             found["outcome"] = "red" if done.returncode else "none"  # nothing but skipped tests shows nothing
         if found["outcome"] != "green":
-            found["said"] = (done.stdout + done.stderr)[-400:]
+            found["said"] = said(done.stdout + done.stderr)
     elif series == "sides" and sides:
         try:
             found |= compared(max(sides))
         except (ChaosError, StopIteration) as error:  # a side without a run, for example
-            found |= {"outcome": "cut off" if done.returncode == Exit.ABORTED else "none", "said": str(error)[:400]}
+            found |= {"outcome": "cut off" if done.returncode == Exit.ABORTED else "none", "said": said(str(error))}
     elif folders:
         found |= verdict_of(folders[-1])
     else:
-        found |= {"outcome": "none", "said": (done.stdout + done.stderr)[-400:]}
+        found |= {"outcome": "none", "said": said(done.stdout + done.stderr)}
     return found
+
+
+def said(text: str) -> str:
+    """The end of what a command printed, without the path of this machine's checkout."""
+    return text.replace(f"{ROOT}/", "")[-400:]
 
 
 def junit_of(file: Path) -> dict[str, Any]:

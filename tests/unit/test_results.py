@@ -181,3 +181,11 @@ def test_what_helps_is_what_the_report_of_the_run_says(recorded: Path) -> None:
     write("each", ended(results.DEMO, "pass", {"known_weakness": 1}) | {"helps": kept})
     (line,) = [line for line in results.page().splitlines() if line.startswith("| zone-network-slowdown | `write.reg")]
     assert line.endswith("| Detect dead nodes sooner |")
+
+
+def test_what_a_command_said_is_kept_without_the_path_of_the_checkout() -> None:
+    assert (
+        results.said(f"{'x' * 999}\nin {results.ROOT}/reports/no-fault holds no run")[-31:]
+        == "in reports/no-fault holds no run"[-31:]
+    )
+    assert len(results.said("x" * 999)) == 400
