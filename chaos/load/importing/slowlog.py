@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from chaos.base.errors import InvalidInput
+from chaos.base.text import plural
 from chaos.definitions.source import shown
 from chaos.load.importing import bodies, reading
 from chaos.load.importing.rows import Brought, Stream
@@ -73,7 +74,8 @@ def read(path: Path, brought: Brought) -> None:
     seconds = (last - first).total_seconds() if first is not None and last is not None else 0.0
     if seconds > 0:
         brought.read = Stream(
-            rate=total / seconds, says=f"{total:.0f} searches in {seconds:.0f} s of the log, those that were slow"
+            rate=total / seconds,
+            says=f"{plural(round(total), 'search', 'searches')} in {seconds:.0f} s of the log, those that were slow",
         )
 
 
