@@ -7,6 +7,10 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	command -v $$p >/dev/null && $$p -c 'import sys; raise SystemExit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& command -v $$p && break; done)
 
+# Some images forbid Python to keep what it has compiled: then each of some thousand processes of the tests compiles the
+# suite again, and each worker of pytest all tests (28 s of processor time instead of 7).
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo fis-demo unit test test-full test-docker smoke chaos staging staging-down setup doctor lint lock clean host-deb
 
 help:

@@ -15,11 +15,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from chaos.checks.arrivals import SECOND, UNANSWERED, Arrivals, Bools, Compact, Floats, Ints, per_window
 from chaos.history import during, models
@@ -29,6 +28,9 @@ from chaos.history.models import Plan
 from chaos.history.reader import OUTCOMES as NAMES
 from chaos.history.reader import PhaseSpan
 from chaos.history.seal import Look
+
+if TYPE_CHECKING:  # see chaos.history.reader
+    import pandas as pd
 
 __all__ = [
     "OUTCOMES",
@@ -344,6 +346,8 @@ class Record:
 
 def _codes(column: pd.Series, names: list[str]) -> Compact:
     """Positions among ``names``, which grow by those that are new; -1 for none."""
+    import pandas as pd
+
     if not isinstance(column.dtype, pd.CategoricalDtype):
         return np.full(len(column), -1, np.int8)
     categories = [str(name) for name in column.cat.categories]

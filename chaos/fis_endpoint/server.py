@@ -269,6 +269,7 @@ class Connection(BaseHTTPRequestHandler):
     """One connection: reads a request, hands it to the endpoint, sends what comes back."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else a body waits up to 40 ms until its head is acknowledged
     timeout = TIMEOUT
 
     def answer(self) -> None:

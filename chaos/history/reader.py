@@ -17,13 +17,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from chaos.base.errors import HistoryError
 from chaos.base.paths import fsync_folder
@@ -46,6 +43,10 @@ from chaos.history.writer import (
     WRONG,
 )
 from chaos.history.writer import SCHEDULED as SCHEDULED_FILE
+
+if TYPE_CHECKING:  # they take 0.4 s of a processor and 60 MB, and most that import this file read no arrivals
+    import pandas as pd
+    import pyarrow as pa
 
 OUTCOMES: tuple[str, ...] = tuple(outcome.name.lower() for outcome in Outcome)
 """The names of the outcomes, as in the column ``outcome``; the position is the number."""
@@ -187,6 +188,8 @@ class History:
         none) · ``latency_ms`` (end - intended; NaN for arrivals that were never sent or never answered:
         dropped and unknown).
         """
+        import pandas as pd
+
         parquet = self.folder / "history" / PARQUET
         frame = _read_parquet(parquet) if parquet.exists() else pd.concat(list(self._joined(BATCH)), ignore_index=True)
         latency = (frame["end"].to_numpy() - frame["intended"].to_numpy()) / 1e6
@@ -253,6 +256,8 @@ class History:
 
         ``objectives``: operation -> seconds; default ``experiment.load.<op>.good_within`` of the plan.
         """
+        import pandas as pd
+
         frame = self.arrivals
         names = list(dict.fromkeys(span.name for span in self.phases))
         code_of = np.array([names.index(span.name) for span in self.phases] + [-1], dtype=np.int16)
@@ -320,6 +325,8 @@ class History:
         Rows lie about in the order in which they were written, so those of a stretch of numbers are few blocks of the
         file; the files are read block by block and never held.
         """
+        import pandas as pd
+
         folder = self.folder / "history"
         tables = self._tables
         if tables is None:
@@ -390,6 +397,8 @@ def compact(run_folder: Path | str) -> Path:
     that of a million arrivals, however many there are. Where the run is sealed, the seal says so, and rows that are not
     as sealed are left as they are (HistoryError).
     """
+    import pyarrow.parquet as pq
+
     folder = Path(run_folder)
     history = folder / "history"
     target = history / PARQUET
@@ -418,6 +427,9 @@ def compact(run_folder: Path | str) -> Path:
 
 def _write_parquet(frames: Iterator[pd.DataFrame], target: Path) -> int:
     """Write arrivals, a row group a frame; returns how many."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     times = ("k", "intended", "start", "end")
     written = 0
     first = next(frames)
@@ -445,6 +457,9 @@ def _check_version(schema: pa.Schema, path: Path) -> None:
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     try:
         table = pq.read_table(path)
     except (OSError, pa.ArrowException) as error:
@@ -455,6 +470,9 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 
 
 def _read_batches(path: Path, columns: tuple[str, ...]) -> Iterator[pd.DataFrame]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     try:
         with pq.ParquetFile(path, pre_buffer=False) as file:  # a buffer made before would hold the whole file
             _check_version(file.schema_arrow, path)
@@ -469,6 +487,8 @@ def _with_categoricals(frame: pd.DataFrame) -> pd.DataFrame:
 
     Outcomes that a file knows nothing of, because it is older than they are, are there as categories all the same.
     """
+    import pandas as pd
+
     for name in {"op", "client", "node"} & set(frame.columns):
         if not isinstance(frame[name].dtype, pd.CategoricalDtype):
             frame[name] = pd.Categorical.from_codes(np.full(len(frame), -1, "i1"), categories=[])
@@ -479,6 +499,8 @@ def _with_categoricals(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _named(codes: np.ndarray, names: Any) -> pd.Categorical:
     """One-byte codes as a categorical; a code without a name (255 = none) is missing."""
+    import pandas as pd
+
     categories = list(names)
     signed = codes.astype(np.int16)
     signed[signed >= len(categories)] = -1

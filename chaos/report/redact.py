@@ -18,13 +18,14 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from chaos.checks import instruments
 from chaos.definitions.slis import of_plan
 from chaos.history.reader import History
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 KEEP = frozenset(
     {

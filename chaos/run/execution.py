@@ -82,6 +82,8 @@ def _run(experiment: Experiment, options: RunOptions, reporter: Reporter) -> Run
     parts = parts or kinds.parts(
         options.kind, experiment.topology, reporter.line, opensearch_home=options.opensearch_home
     )
+    import pandas  # noqa: F401 - it takes 0.4 s of a processor, which the run shall not miss while its load is on
+
     stop = Stop()
     with signals(stop, reporter):
         folder = new_folder(options.out, experiment.name)

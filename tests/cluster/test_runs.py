@@ -33,7 +33,9 @@ from chaos.opensearch.requests import document_path, requiring_alias, write_alia
 from chaos.opensearch.views import administer, await_green
 from chaos.targets.labs import network
 
-SLOW, LOSS, FEW = DATA / "slow.yaml", DATA / "loss.yaml", DATA / "few.yaml"
+LOSS, FEW = DATA / "loss.yaml", DATA / "few.yaml"
+HELD_SECONDS = 20
+"""For a fault that holds until the test ends its run; ``short`` has objectives that need no long warm-up."""
 
 
 @pytest.mark.full
@@ -96,14 +98,15 @@ def test_what_is_inconclusive_is_run_once_more_and_the_second_run_names_the_firs
 
 
 def test_kill_9_in_mid_fault_on_a_lab_that_is_to_live_on(tiny, out):
-    running = Cli("run", SLOW, "--out", out, "--on", tiny.id)
+    file = short(out, HELD_SECONDS)
+    running = Cli("run", file, "--out", out, "--on", tiny.id)
     await_event(running, out, in_effect)
     running.signal(signal.SIGKILL)
     running.end()
     assert standing(run_folder(out) / "ledger.jsonl")
     assert problems(tiny) != []
 
-    code, output = cli("run", SLOW, "--out", out, "--on", tiny.id)
+    code, output = cli("run", file, "--out", out, "--on", tiny.id)
     assert code == 2 and "opensearch-chaos recover" in output and "Traceback" not in output
     code, output = cli("recover")
     assert code == 0 and "undone" in output, output
@@ -124,7 +127,7 @@ def test_kill_9_of_a_run_with_its_own_lab_at_each_stage(out, spotless):
     }
     for stage, matches in stages.items():
         shutil.rmtree(out, ignore_errors=True)
-        running = Cli("run", SLOW, "--out", out)
+        running = Cli("run", short(out, HELD_SECONDS), "--out", out)
         await_event(running, out, matches)
         running.signal(signal.SIGKILL)
         running.end()
@@ -153,7 +156,7 @@ def test_kill_9_of_a_run_with_its_own_lab_at_each_stage(out, spotless):
     ],
 )
 def test_a_signal_undoes_reports_and_exits(out, spotless, number, matches):
-    running = Cli("run", SLOW, "--out", out)
+    running = Cli("run", short(out, HELD_SECONDS), "--out", out)
     await_event(running, out, matches)
     running.signal(number)
     code, output = running.end(120)
@@ -168,7 +171,7 @@ def test_a_signal_undoes_reports_and_exits(out, spotless, number, matches):
 
 def test_a_run_on_a_living_lab_leaves_it_clean(tiny, out):
     """The whole order once more on a lab that lives on; whatever the verdict, the lab proves clean."""
-    code, output = cli("run", short(out, 8), "--out", out, "--on", tiny.id)
+    code, output = cli("run", short(out), "--out", out, "--on", tiny.id)
     assert code in (0, 1, 3), output  # this test is about cleanliness: a busy machine may spoil the load
     found = findings(out)
     assert found["clean"] is True

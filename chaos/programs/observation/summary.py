@@ -11,9 +11,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
 
 LAG_P99, UNSENT = 0.050, 0.001
 """What a load driver must keep for its figures to count, as in runs (:mod:`chaos.checks.validity`)."""
