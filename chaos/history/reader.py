@@ -43,6 +43,7 @@ from chaos.history.writer import (
     PROBES,
     STALE,
     TABLES,
+    TOLD,
     WRONG,
 )
 from chaos.history.writer import SCHEDULED as SCHEDULED_FILE
@@ -159,6 +160,12 @@ class History:
     def items(self) -> Items:
         """What became of each document of bulks; of none where no request wrote several."""
         return Items.read(self.folder / "history" / ITEMS)
+
+    @cached_property
+    def told(self) -> Items:
+        """What helpers of client libraries told their callers of each document
+        (:class:`~chaos.history.format.CallerTold` in the place of outcomes); of none where none sent bulks."""
+        return Items.read(self.folder / "history" / TOLD)
 
     @cached_property
     def readback(self) -> dict[str, Any] | None:

@@ -27,6 +27,8 @@ import psutil
 from gevent import Timeout
 from gevent.event import Event
 from gevent.pool import Pool
+from opensearchpy import OpenSearch
+from opensearchpy.exceptions import OpenSearchException
 from urllib3.connection import HTTPConnection
 from urllib3.exceptions import HTTPError
 
@@ -42,6 +44,7 @@ from chaos.history.writer import (
     ITEMS,
     SCHEDULED,
     STALE,
+    TOLD,
     EventWriter,
     RowWriter,
     write_tables,
@@ -49,11 +52,14 @@ from chaos.history.writer import (
 from chaos.load import queries, workloads
 from chaos.load.balancer import Balancer
 from chaos.load.bulks import Bulks, Fates
+from chaos.load.calls import CURRENT, Call, Stopped, options
 from chaos.load.cas import CompareAndSet, turn_of
-from chaos.load.clients import Trace, by_default_policy, single
+from chaos.load.client import Client, Send
+from chaos.load.clients import clients, helpers
 from chaos.load.config import AFTER_FAILURE_S, ClientHost, DriverConfig, Target
+from chaos.load.connections import Trace, by_default_policy, single
 from chaos.load.examples import Examples
-from chaos.load.exchange import Paced, Send
+from chaos.load.exchange import Paced
 from chaos.load.known import Known
 from chaos.load.network import connection_class, named_by_controller, namespace
 from chaos.load.outcomes import of_error
@@ -103,7 +109,7 @@ _ERRORS: list[BaseException | None] = [None] + [NotOk(name) for name in _NAMES[1
 class _Zone:
     """A client host: its namespace, its balancer, its clients."""
 
-    def __init__(self, host: ClientHost, config: DriverConfig, number: int) -> None:
+    def __init__(self, host: ClientHost, config: DriverConfig, number: int, client: Client) -> None:
         self.host = host
         self.namespace = namespace(host.netns)
         config.access.check()
@@ -118,19 +124,9 @@ class _Zone:
         self.balancer = Balancer(numbers, up=probe.up, down=probe.down, seed=mixed(config.seed, number))
         self._config = config
         self._connections: dict[int, type[HTTPConnection]] = {}
-        self._by_policy: dict[int, Callable[..., Any]] | None = None
-        self._senders: list[Callable[..., Any]] = []
-        self._always: int | None = None
-        if config.client.kind == "opensearch-py":
-            self._by_policy = {}
-        else:
-            self._senders = [
-                single(target, number, self.namespace, self.access, pool=config.at_once).transport.perform_request
-                for number, target in enumerate(self.targets)
-            ]
-            nodes = [target.node for target in config.targets]
-            pinned = config.client.kind == "pinned"
-            self._always = nodes.index(str(config.client.node)) if pinned else None
+        self._helped: dict[int, OpenSearch] = {}
+        self.sender = client.sender(self)
+        """What sends the next request of an operation (its number) from here."""
 
     def connection(self, number: int) -> type[HTTPConnection]:
         """Those of health checks of a target."""
@@ -139,25 +135,43 @@ class _Zone:
             self._connections[number] = only_of(plain, self.targets[number].reached_by(self.access))
         return self._connections[number]
 
-    def sender(self, op: int) -> Callable[..., Any]:
-        """What sends the next request of operation ``op`` from here."""
-        if self._by_policy is not None:
-            return self._by_policy.get(op) or self._client_for(op)
-        return self._senders[self.balancer.choose(op) if self._always is None else self._always]
+    @property
+    def pinned(self) -> int:
+        return [target.node for target in self._config.targets].index(str(self._config.client.node))
 
-    def _client_for(self, op: int) -> Callable[..., Any]:
-        """opensearch-py's own client, one for each kind of request: one counter for two that alternate ties each to
-        every other node."""
-        assert self._by_policy is not None
-        client = by_default_policy(
+    def choose(self, op: int) -> int:
+        return self.balancer.choose(op)
+
+    def single(self, number: int) -> Send:
+        made = single(
+            self.targets[number],
+            number,
+            self.namespace,
+            self.access,
+            pool=self._config.at_once,
+            compress=self._config.client.compress,
+        )
+        return made.transport.perform_request
+
+    def by_default_policy(self) -> Send:
+        return self._by_default_policy().transport.perform_request
+
+    def _by_default_policy(self, *, helper: bool = False) -> OpenSearch:
+        return by_default_policy(
             {number: self.targets[number] for number in self.numbers},
             self.namespace,
             self.access,
             pool=self._config.at_once,
             timeout_s=self._config.client.timeout_s,
+            compress=self._config.client.compress,
+            helper=helper,
         )
-        self._by_policy[op] = client.transport.perform_request
-        return self._by_policy[op]
+
+    def helped(self, op: int) -> OpenSearch:
+        """The client that the helper of an operation is given, one for each operation, as with others."""
+        if op not in self._helped:
+            self._helped[op] = self._by_default_policy(helper=True)
+        return self._helped[op]
 
 
 class _Second:
@@ -223,10 +237,13 @@ class Engine:
             for each in config.every
         ]
         self._item_rows = RowWriter(out / ITEMS, self._broken) if any(self._bulks) else None
-        self._zones = [_Zone(host, config, number) for number, host in enumerate(config.clients)]
+        self._helpers = [None if each.helper is None else helpers()[each.helper.kind] for each in config.every]
+        self._told_rows = RowWriter(out / TOLD, self._broken) if any(self._helpers) else None
+        self._calls: dict[Call, gevent.Greenlet] = {}
+        client = clients()[config.client.kind]
+        self._zones = [_Zone(host, config, number, client) for number, host in enumerate(config.clients)]
         self._pool = Pool(config.at_once)
-        self._balanced = config.client.kind == "load-balancer"
-        self._library_policy = config.client.kind == "opensearch-py"
+        self._balanced, self._library_policy = client.probed, not client.whole
         self._begin = 0
         self._go = Event()
         self._stop_ns: int | None = None
@@ -256,6 +273,18 @@ class Engine:
             pause=_let_others_on,
             automatic=config.automatic,
         )
+        self._options = [
+            None
+            if each.helper is None
+            else options(
+                each.helper,
+                self._workload,
+                config.alias or config.index,
+                alias=config.alias is not None,
+                automatic=each.automatic,
+            )
+            for each in config.every
+        ]
         self._checks = self._checks_on_data()
 
     def _checks_on_data(self) -> list[Paced]:
@@ -380,7 +409,10 @@ class Engine:
                 check.stop()
         self._scheduler_done.wait(timeout=2)
         end = time.monotonic() + self._patience + 1
-        self._pool.join(timeout=self._patience + 1)
+        while self._calls and time.monotonic() < end:
+            self._end_waiting_calls()
+            self._pool.join(timeout=_STOP_S)
+        self._pool.join(timeout=max(0.0, end - time.monotonic()))
         for check in self._checks:  # a document that was just written gets the time to be found
             check.join(max(2.0, end - time.monotonic()))
         self.close("stopped")
@@ -401,7 +433,7 @@ class Engine:
         if errors := self._said.taken():
             last["errors"] = errors
         files: list[Paced | EventWriter | RowWriter | Examples] = [*self._checks]
-        files += [] if self._item_rows is None else [self._item_rows]
+        files += [rows for rows in (self._item_rows, self._told_rows) if rows is not None]
         files += [self._rows, self._plan_rows, self._wrong]
         for file in [*files, self._stale] if self._stale is not None else files:
             with suppress(OSError):  # ``_broken`` has heard of it
@@ -494,6 +526,8 @@ class Engine:
         client = client_of(k, op, len(self._zones), self._config.seed)
         if (bulks := self._bulks[op]) is None:
             outcome, status, length, _ = self._send(k, op, client, trace, start)
+        elif self._helpers[op] is not None:
+            outcome, status, length = self._call(bulks, k, op, client, trace)
         else:
             outcome, status, length = self._send_bulk(bulks, k, op, client, trace, start)
         end = time.monotonic_ns()
@@ -517,6 +551,47 @@ class Engine:
         if (outcomes := fates.items) is not None:
             self._record_items(k, outcomes)
         return int(fates.outcome), status, length
+
+    def _call(self, bulks: Bulks, k: int, op: int, client: int, trace: Trace) -> tuple[int, int, int]:
+        """Send the documents of a bulk by one call of a helper. Outcome, status of the last request, bytes of all
+        answers."""
+        helper, given, name = self._helpers[op], self._options[op], self._every[op].name
+        assert helper is not None and given is not None
+        call = Call(
+            bulks.numbers(k),
+            self._judge,
+            lambda: self._stop_ns is not None,
+            partial=lambda status, text, node: self._said.partial(name, status, text, self._node(node)),
+            raised=lambda error, node: self._said.raised(name, error, self._node(node)),
+            wrong=lambda says, node: self._wrong.note(name, says, self._node(node), k),
+        )
+        self._calls[call] = gevent.getcurrent()
+        CURRENT.set(call)
+        error: Exception | None = None
+        try:
+            helper.send(self._zones[client].helped(op), bulks.numbers(k), given, call)
+        except Exception as raised:
+            error = raised
+            if not isinstance(raised, OpenSearchException | Stopped):
+                self._surprise(raised)
+        finally:
+            del self._calls[call]
+        call.ended(error)
+        trace.node, trace.attempts = call.node, call.attempts
+        if (outcomes := call.items) is not None:
+            self._record_items(k, outcomes)
+        if self._told_rows is not None and not self._closed:
+            self._told_rows.add(entry(k, call.heard))
+        return int(call.outcome), call.status, call.length
+
+    def _node(self, number: int) -> str:
+        return self._config.targets[number].node
+
+    def _end_waiting_calls(self) -> None:
+        """End the calls of helpers that wait before they send again; that may be for minutes."""
+        for call, caller in list(self._calls.items()):
+            if call.idle:
+                caller.kill(Stopped(), block=False)
 
     def _goes_on(self, seconds: float) -> bool:
         """Wait for so long, at most until the load is stopped; whether it goes on."""
@@ -706,6 +781,8 @@ class Engine:
             if not self._closed:
                 if self._item_rows is not None:  # first: a bulk's own row says that its documents are there
                     self._item_rows.flush()
+                if self._told_rows is not None:
+                    self._told_rows.flush()
                 self._rows.flush()
 
     def _keep_measuring_the_machine(self) -> None:

@@ -15,7 +15,7 @@ from chaos.checks import deciding
 from chaos.checks.instrument import Begins, Child, ProcessorSets, Steering
 from chaos.checks.record import Record
 from chaos.definitions.actions import Weights
-from chaos.definitions.experiment import ClosedLoop, Operation, Retry
+from chaos.definitions.experiment import ClosedLoop, Helper, Operation, Retry
 from chaos.faults.moves import Move, Reversible, is_open
 from chaos.history import History
 from chaos.history.events import IndexShape, LoadStart, MachineDecides, Warm
@@ -26,6 +26,7 @@ from chaos.load.config import (
     ClientHost,
     ClosedConfig,
     DriverConfig,
+    HelperConfig,
     Instrument,
     OperationConfig,
     ProbeConfig,
@@ -72,6 +73,21 @@ def retry_config(given: Retry | None) -> RetryConfig | None:
     )
 
 
+def helper_config(given: Helper | None) -> HelperConfig | None:
+    """What the driver is told of a helper as a definition has it."""
+    if given is None:
+        return None
+    return HelperConfig(
+        kind=given.kind,
+        chunk_size=given.chunk_size,
+        max_retries=given.max_retries,
+        initial_backoff_s=float(given.initial_backoff),
+        max_backoff_s=float(given.max_backoff),
+        raise_on_error=given.raise_on_error,
+        raise_on_exception=given.raise_on_exception,
+    )
+
+
 class Loading(RunState):
     """From a lab that is up to a load that is steady."""
 
@@ -111,6 +127,7 @@ class Loading(RunState):
             client=ClientConfig(
                 kind=load.client.kind,
                 timeout_s=float(load.client.timeout),
+                compress=load.client.compress,
                 node=load.client.node,
                 probe=ProbeConfig(path=probe, verify=load.client.verify_health_checks),
                 steered_s=STEERED_SECONDS if self.experiment.controller is not None else None,
@@ -134,6 +151,7 @@ class Loading(RunState):
             "items": operation.items,
             "retry": retry_config(operation.retry),
             "automatic": operation.automatic,
+            "helper": helper_config(operation.client),
         }
 
     @property
