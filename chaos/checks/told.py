@@ -89,7 +89,7 @@ def section(record: Record, tables: Mapping[str, Any]) -> Section | None:
         id="told",
         title="What clients were told",
         short="Told",
-        says="What the helper of the client library told its caller of each document, and whether that is there.",
+        says="What the client library's helper told its caller of each document, and whether the document is there.",
         head=("Told", "Documents#", "There#", "Of these twice#", "Not there#", "Not known#"),
         rows=tuple(
             Row(

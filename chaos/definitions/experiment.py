@@ -83,6 +83,7 @@ Objective = Annotated[
 _RATE = Field(default=None, description="arrivals per second, open loop, for example 100/s")
 _WHAT_IS_GOOD = Field(default=None, description="for example 'ok within 100ms'")
 MOST_CLIENTS = 64
+MOST_PROCESSES = 16
 
 
 MOST_ITEMS = 10_000
@@ -276,6 +277,12 @@ class LoadFile(Strict):
     )
     documents: StrictInt = Field(default=2000, ge=0, description="how many are there before the load starts")
     client: Client = Field(default_factory=Client, description="default a load balancer")
+    processes: StrictInt = Field(
+        default=1,
+        ge=1,
+        le=MOST_PROCESSES,
+        description="how many driver processes share the load, each on a core of its own; default 1",
+    )
 
     @property
     def operations(self) -> dict[str, OperationFile]:
@@ -374,6 +381,7 @@ class Load(Strict):
     """Of a workload that is a file, all of it; ``workload`` is then its name."""
     documents: int = 2000
     client: Client = Field(default_factory=Client)
+    processes: int = 1
 
     def operation(self, name: str) -> Operation | None:
         """The operation of this name; None when the load has none."""
@@ -416,6 +424,7 @@ class Load(Strict):
         off = {key for key in ("cas", "visibility", "dataset") if data.get(key) is None}
         off |= {"workload"} if self.workload == DOCUMENTS else set()
         off |= set() if self.closed else {"closed"}
+        off |= {"processes"} if self.processes == 1 else set()
         return {key: value for key, value in data.items() if key not in off}
 
 
@@ -800,6 +809,7 @@ def resolve(
             dataset=dataset,
             documents=file.load.documents,
             client=file.load.client,
+            processes=file.load.processes,
         ),
         phases=tuple(_phase(name, phase) for name, phase in file.phases.items()),
         expect=tuple(expectation(given, file) for given in file.expect),

@@ -27,6 +27,10 @@ What decides an outcome changes only with this number. Rules 1 are those of runs
 they were, and their page lists what the newest rules would add. docs/trust.md says what each number brought.
 """
 
+DRIVERS = "driver-*"
+"""Folders in ``history/`` of further driver processes, where a load has several: each has files of the same names and
+forms as the first, whose lie in ``history/`` itself. Arrival ``k`` is of process ``k`` modulo their number."""
+
 
 class Outcome(IntEnum):
     """What became of one scheduled arrival. Exactly one each."""

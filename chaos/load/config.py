@@ -247,6 +247,22 @@ class VisibilityConfig(_Data):
         return {key: value for key, value in data.items() if key != "most_looks" or value is not None}
 
 
+class Part(_Data):
+    """Which share of the load one of several driver processes sends (:class:`chaos.load.schedule.Share`).
+
+    ``name``: of its folder in ``history/``; the first process has none. ``program``: what it is. ``operations``: their
+    numbers; None: all.
+    """
+
+    name: str = ""
+    program: Literal["gevent", "asyncio"] = "gevent"
+    process: int = Field(default=0, ge=0)
+    processes: int = Field(default=1, ge=1)
+    first: int = Field(default=0, ge=0)
+    of: int = Field(default=1, ge=1)
+    operations: tuple[int, ...] | None = None
+
+
 class DriverConfig(_Data):
     """Everything that the driver needs to know."""
 
@@ -287,12 +303,18 @@ class DriverConfig(_Data):
     """How targets are spoken to; holds references, never secrets."""
     pool: int | None = Field(default=None, ge=1)
     """How many requests may be under way at once; None: as many as can wait for the client's timeout."""
+    processes: int = Field(default=1, ge=1, le=16)
+    """How many processes of the first driver share the load."""
+    part: Part = Part()
+    """Of one process: its share."""
 
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
         kept = ("shards", "copies", "visible_after_s", "dataset")
         data = {key: value for key, value in data.items() if key != "closed" or value}
+        alone = {"processes": 1, "part": Part().model_dump(mode="json")}
+        data = {key: value for key, value in data.items() if key not in alone or value != alone[key]}
         return {key: value for key, value in data.items() if key not in kept or value is not None}
 
     @property

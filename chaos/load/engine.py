@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import os
 import random
-import struct
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -35,8 +34,7 @@ from urllib3.exceptions import HTTPError
 from chaos.base.addresses import Address
 from chaos.base.errors import HistoryError
 from chaos.base.operations import WRITING
-from chaos.history.format import ARRIVAL, NO_INDEX, Outcome
-from chaos.history.format import SCHEDULED as SCHEDULED_ROW
+from chaos.history.format import NO_INDEX, Outcome
 from chaos.history.items import entry
 from chaos.history.writer import (
     ARRIVALS,
@@ -65,6 +63,7 @@ from chaos.load.network import connection_class, named_by_controller, namespace
 from chaos.load.outcomes import of_error
 from chaos.load.processors import busy, busy_of, places
 from chaos.load.pulse import LATE_NS, Pulse
+from chaos.load.record import PLAN_ROW, ROW, Second, clients_of, of_several, percentile_ms, share_of
 from chaos.load.right import Judge
 from chaos.load.said import Said
 from chaos.load.schedule import SECOND, Schedule
@@ -75,10 +74,6 @@ from chaos.opensearch.requests import requiring_alias
 from chaos.opensearch.rest import only_of
 
 log = logging.getLogger(__name__)
-
-_ROW = struct.Struct("<QBBHBBBBqqq")
-_PLAN_ROW = struct.Struct("<QBq")
-assert _ROW.size == ARRIVAL.itemsize and _PLAN_ROW.size == SCHEDULED_ROW.itemsize
 
 _FLUSH_S = 0.25
 _SLICE_S = 0.1
@@ -120,8 +115,9 @@ class _Zone:
         numbers = [number for number, each in enumerate(self.targets) if host.through in (None, each.node)]
         self.numbers = tuple(numbers)
         probe = config.client.probe
-        # other orders in each zone, or two that compete for a document would always meet on one node
-        self.balancer = Balancer(numbers, up=probe.up, down=probe.down, seed=mixed(config.seed, number))
+        # other orders in each zone and process, or two that compete for a document would always meet on one node
+        process = (config.part.process,) if config.part.process else ()
+        self.balancer = Balancer(numbers, up=probe.up, down=probe.down, seed=mixed(config.seed, number, *process))
         self._config = config
         self._connections: dict[int, type[HTTPConnection]] = {}
         self._helped: dict[int, OpenSearch] = {}
@@ -174,18 +170,6 @@ class _Zone:
         return self._helped[op]
 
 
-class _Second:
-    """What happened in the current second, per operation, for the status line and the driver's validity."""
-
-    def __init__(self, operations: int) -> None:
-        self.lags: list[int] = []
-        self.dropped = 0
-        self.ok = [0] * operations
-        self.bad = [0] * operations
-        self.good = [0] * operations
-        self.latencies: list[list[int]] = [[] for _ in range(operations)]
-
-
 class Engine:
     """The driver's work from ``prepare`` over ``go`` to ``stop``. All methods are called from greenlets."""
 
@@ -198,6 +182,7 @@ class Engine:
     ) -> None:
         """``report``: see :data:`Report`. ``say``: a message to the parent. ``fail``: ends the process."""
         self._config = config
+        self._share = share_of(config.part)
         self._every = config.every
         self._report = report
         self._say = say
@@ -212,7 +197,8 @@ class Engine:
         self._events = EventWriter(out / DRIVER_EVENTS, self._broken)
         self._rows = RowWriter(out / ARRIVALS, self._broken)
         self._plan_rows = RowWriter(out / SCHEDULED, self._broken)
-        self._schedule = Schedule([operation.rate for operation in config.operations], config.arrivals, config.seed)
+        rates = [operation.rate for operation in config.operations]
+        self._schedule = Schedule(rates, config.arrivals, config.seed, self._share)
         self._workload = workloads.of(config.workload, config.dataset)
         self._requests: Requests = (
             self._workload.strided(config.index, config.documents, config.stride)
@@ -237,7 +223,10 @@ class Engine:
             for each in config.every
         ]
         self._item_rows = RowWriter(out / ITEMS, self._broken) if any(self._bulks) else None
-        self._helpers = [None if each.helper is None else helpers()[each.helper.kind] for each in config.every]
+        self._helpers = [
+            None if each.helper is None or not self._share.has(op) else helpers()[each.helper.kind]
+            for op, each in enumerate(config.every)
+        ]
         self._told_rows = RowWriter(out / TOLD, self._broken) if any(self._helpers) else None
         self._calls: dict[Call, gevent.Greenlet] = {}
         client = clients()[config.client.kind]
@@ -249,7 +238,7 @@ class Engine:
         self._stop_ns: int | None = None
         self._scheduler_done = Event()
         self._closed = False
-        self._second = _Second(len(config.every))
+        self._second = Second(len(config.every))
         self._slices: list[tuple[int, int, float | None]] = []
         self._apart: list[list[tuple[int, int, float | None]]] = [[] for _ in config.usable]
         self._pulse = Pulse(config.instruments)
@@ -263,6 +252,7 @@ class Engine:
             config.documents,
             keys=config.cas.keys if config.cas is not None else 0,
             visible_after_s=config.visible_after_s,
+            alone=config.part.processes == 1,
         )
         self._judge = Judge(
             self._workload,
@@ -355,7 +345,7 @@ class Engine:
             "gevent": gevent.__version__,
             "opensearch-py": opensearchpy.__versionstr__,
         }
-        self._events.write("driver.start", pid=os.getpid(), versions=versions)
+        self._events.write("driver.start", pid=os.getpid(), versions=versions, **of_several(self._config.part))
         if self._balanced:
             own = [zone for zone in self._zones if zone.host.through is None]  # others have a balancer that probes
             pairs = [(zone, number) for zone in own for number in zone.numbers]
@@ -368,7 +358,8 @@ class Engine:
                     self._spawn(self._keep_asking_the_controller, zone, zone.host.controller)
         self._spawn(self._keep_flushing)
         self._spawn(self._keep_watching)
-        self._spawn(self._keep_measuring_the_machine)
+        if self._config.part.process == 0:
+            self._spawn(self._keep_measuring_the_machine)
         if self._config.usable:
             self._spawn(self._keep_measuring_apart)
         self._spawn(self._pulse.beat, lambda: self._closed)
@@ -379,9 +370,9 @@ class Engine:
         self._go.set()
         for check in self._checks:
             self._spawn(check.walk, start_ns)
-        for number, loop in enumerate(self._config.closed):
-            for _ in range(loop.clients):
-                self._spawn(self._keep_sending, len(self._config.operations) + number, start_ns)
+        for number, loop in enumerate(self._config.closed, len(self._config.operations)):
+            for _ in range(clients_of(self._share, number, loop.clients)):
+                self._spawn(self._keep_sending, number, start_ns)
 
     def run(self) -> None:
         """Walk the schedule until stopped: the whole task of the one locust user."""
@@ -467,6 +458,13 @@ class Engine:
             now, second = ahead, second + 1
             ahead = self._plan(begin + second * SECOND)  # on disk a whole second before its first is due
             self._walk_second(now)
+            if not now and self._config.part.processes > 1:  # its operations may all be slow, or it may have none
+                self._reach(begin + (second - 1) * SECOND)
+
+    def _reach(self, t: int) -> None:
+        """Wait until a moment (ns), or until the load is stopped."""
+        while self._stop_ns is None and (wait := t - time.monotonic_ns()) > 0:
+            gevent.sleep(min(wait / SECOND, _STOP_S))
 
     def _plan(self, until_ns: int) -> list[tuple[int, int, int]]:
         """Write the schedule up to ``until_ns`` to disk and return it as (k, op, intended)."""
@@ -507,7 +505,7 @@ class Engine:
             gevent.sleep(wait / SECOND)
         while self._stop_ns is None and not self._closed:
             k, intended = self._schedule.take(), time.monotonic_ns()
-            self._plan_rows.add(_PLAN_ROW.pack(k, op, intended))
+            self._plan_rows.add(PLAN_ROW.pack(k, op, intended))
             self._plan_rows.flush()
             sent = self._pool.spawn(self._arrive, k, op, intended)
             sent.join()
@@ -670,7 +668,7 @@ class Engine:
     ) -> None:
         if self._closed:
             return
-        self._rows.add(_ROW.pack(k, op, outcome, status, client, node, min(attempts, 255), 0, intended, start, end))
+        self._rows.add(ROW.pack(k, op, outcome, status, client, node, min(attempts, 255), 0, intended, start, end))
         second = self._second
         if outcome == _OK:
             second.ok[op] += 1
@@ -821,13 +819,13 @@ class Engine:
                 return
             now, cpu_now = time.monotonic(), time.process_time()
             slices, self._slices = self._slices, []
-            second, self._second = self._second, _Second(len(self._config.every))
+            second, self._second = self._second, Second(len(self._config.every))
             own: dict[str, Any] = {
                 "cpu": round((cpu_now - cpu_then) / (now - then), 4),
                 "processors": slices,
                 **self._taken_apart(),
                 "pulse": self._pulse.taken(),
-                "lag_p99_ms": _percentile_ms(second.lags, 0.99),
+                "lag_p99_ms": percentile_ms(second.lags, 0.99),
                 "in_flight": len(self._pool),
                 "dropped": second.dropped,
                 **({"errors": errors} if (errors := self._said.taken()) else {}),
@@ -841,16 +839,7 @@ class Engine:
                     **own,
                     "sent_total": self._sent,
                     "dropped_total": self._dropped,
-                    "operations": {
-                        operation.name: {
-                            "ok": second.ok[op],
-                            "bad": second.bad[op],
-                            "good": second.good[op],
-                            "p50_ms": _percentile_ms(second.latencies[op], 0.5),
-                            "p99_ms": _percentile_ms(second.latencies[op], 0.99),
-                        }
-                        for op, operation in enumerate(self._every)
-                    },
+                    "operations": second.words(self._every),
                     "in_use": {
                         zone.host.zone: [self._config.targets[n].node for n in zone.balancer.in_use]
                         for zone in self._zones
@@ -859,13 +848,6 @@ class Engine:
                     else {},
                 }
             )
-
-
-def _percentile_ms(times_ns: list[int], share: float) -> float | None:
-    if not times_ns:
-        return None
-    times_ns.sort()
-    return round(times_ns[min(len(times_ns) - 1, int(share * len(times_ns)))] / 1e6, 3)
 
 
 def _short(error: BaseException) -> str:

@@ -203,7 +203,7 @@ class Closing(RunState):
                     seed=self.seed,
                     workload=self.workload,
                     automatic=load.writer is not None and load.writer.automatic,
-                    told=told.heard(history, load.stride),
+                    told=told.heard(history, load.stride) if any(each.client for each in load.every) else None,
                 ),
                 self.stop.was_asked,
                 0.0,
@@ -228,7 +228,8 @@ class Closing(RunState):
             self.identity.stop()
         if self.driver is not None:
             self.driver.kill()
-            self.dirt += [f"the load driver (process {self.driver.pid}) does not die"] if self.driver.alive else []
+            alive = [each.pid for each in self.driver.processes if each.alive]
+            self.dirt += [f"the load driver (process {pid}) does not die" for pid in alive]
         self.end_instruments(Ends.LOAD)
         self.lab.write_logs()
         self.keep_logs()

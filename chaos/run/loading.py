@@ -20,6 +20,7 @@ from chaos.faults.moves import Move, Reversible, is_open
 from chaos.history import History
 from chaos.history.events import IndexShape, LoadStart, MachineDecides, Warm
 from chaos.history.writer import ECHO
+from chaos.load import drivers
 from chaos.load.config import (
     CasConfig,
     ClientConfig,
@@ -34,7 +35,7 @@ from chaos.load.config import (
     Target,
     VisibilityConfig,
 )
-from chaos.load.driver import Driver, DriverError
+from chaos.load.driver import DriverError
 from chaos.observe.counted import Counted
 from chaos.opensearch.administration import explicit_settings, new_owner
 from chaos.opensearch.requests import write_alias
@@ -140,6 +141,7 @@ class Loading(RunState):
             instruments=() if planned else tuple(map(self.instrument, self.pulsed)),
             usable=() if planned or limits is None else tuple(map(tuple, limits.sets())),
             access=self.lab.access,
+            processes=load.processes,
         )
 
     def _requests(self, operation: Operation | ClosedLoop) -> dict[str, Any]:
@@ -281,14 +283,15 @@ class Loading(RunState):
                 raise LabError("the cluster has no elected manager that says which indices are there")
             self.counted = Counted(self.index, first, self.events)
         self.instruments.start(Begins.INDEX)
-        self.driver = Driver(self.driver_config(), self.folder / "logs" / "driver.log", self.driver_failed)
+        self.driver = drivers.of(self.driver_config(), self.folder / "logs" / "driver.log", self.driver_failed)
         with self.unless_stopped():
             self.driver.start()
-        if self.driver.pid is not None:
-            if self.there is not None:
-                self.write_down(self.driver.pid)
-            self.lab.instrument(self.driver.pid)
-            self.instruments.add(Child("driver", "driver", None, self.driver.pid, *self.driver.ending, self.driver.log))
+        for each in self.driver.processes:
+            if each.pid is not None:
+                if self.there is not None:
+                    self.write_down(each.pid)
+                self.lab.instrument(each.pid)
+                self.instruments.add(Child("driver", each.name, None, each.pid, *each.ending, each.log))
         self.instruments.start(Begins.LOAD)
         self.stop.check()
         with self.unless_stopped():

@@ -410,7 +410,7 @@ SHAPE = {
     ),
     "a helper that there is none of": (
         [(WRITE, f"  write: {{{BULK}, client: {{kind: helpers.bulky}}}}\n")],
-        ["6:89: kind: expected helpers.bulk or helpers.streaming_bulk, got 'helpers.bulky'"],
+        ["6:89: kind: expected helpers.async_bulk, helpers.bulk or helpers.streaming_bulk, got 'helpers.bulky'"],
     ),
     "a helper's waits that shrink": (
         [(WRITE, f"  write: {{{BULK}, client: {{kind: helpers.bulk, max_backoff: 1s}}}}\n")],
