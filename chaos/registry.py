@@ -24,7 +24,7 @@ from chaos.definitions.steps import FaultParams
 from chaos.faults import kinds, select
 from chaos.faults.fault import Fault
 from chaos.faults.offers import Providers
-from chaos.load import workloads
+from chaos.load import clients, workloads
 from chaos.targets.labs import kinds as targets
 from chaos.targets.labs.base import BaseLab
 
@@ -47,7 +47,8 @@ METRICS = {
     )
     for metric, operation, check in catalogue.metrics(operations.names(WORKLOADS))
 }
-GRAMMAR = Grammar(FAULTS, ACTIONS, METRICS, WORKLOADS, workloads.settings_of)
+HELPERS = {name: helper.says for name, helper in clients.helpers().items()}
+GRAMMAR = Grammar(FAULTS, ACTIONS, METRICS, WORKLOADS, workloads.settings_of, HELPERS)
 PROVIDERS = Providers(providers.discover(), FAULTS)
 
 

@@ -283,6 +283,7 @@ def _in_use(record: Record, zone: str, nodes: Sequence[str], span: Span) -> list
     """
     kinds = ("balancer", "steered")
     told = [e for e in record.driver if e.get("kind") in kinds and str(e.get("client_zone")) == zone]
+    told = [e for e in told if not e.get("process")]  # each process has a balancer, whose health checks see the same
     told.sort(key=lambda event: int(event["t"]))
     heard = {str(event.get("node")) for event in told if event["kind"] == "balancer"}
     healthy = {node: node not in heard for node in nodes}

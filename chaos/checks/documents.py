@@ -70,7 +70,7 @@ def figures(record: Record, op: LoadOperation, span: Span) -> dict[str, Any]:
         "offered": len(arrivals) * op.items,
         "acknowledged": acknowledged,
         **per_second,
-        "tries": round(tries / answered, 3) if tries and answered else None,
+        "tries": round(tries / (answered * op.bulks), 3) if tries and answered else None,
         "unrecorded": _unrecorded(found),
         "outcomes": found,
     }
@@ -165,7 +165,8 @@ def section(record: Record, tables: Mapping[str, Any]) -> Section | None:
         small=(
             "Goodput counts documents of good requests alone: whole, right and within their objective. Degraded ones "
             "are acknowledged, and a copy did not take them. Requests that were not answered for each document stand "
-            "with their own outcome. Tries are HTTP requests for each request that was acknowledged."
+            "with their own outcome. Tries are HTTP requests for each request that was acknowledged"
+            + (", by the number of bulks that its helper makes of it." if op.bulks > 1 else ".")
         ),
     )
 

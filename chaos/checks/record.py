@@ -81,7 +81,8 @@ class LoadOperation:
     """One kind of request. ``rate`` per second, ``good_within`` in seconds from the intended start.
 
     ``writes``: whether each arrival writes documents of its own, and ``items`` how many. ``closed``: it is a closed
-    loop, which has no rate, and whose answers are good whenever they come.
+    loop, which has no rate, and whose answers are good whenever they come. ``bulks``: HTTP requests that each takes
+    where nothing is sent again: a helper of a client library cuts it.
     """
 
     name: str
@@ -90,6 +91,7 @@ class LoadOperation:
     writes: bool = False
     items: int = 1
     closed: bool = False
+    bulks: int = 1
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,8 @@ class Record:
         self.stale: list[dict[str, Any]] = list(getattr(history, "stale", ()))
         self.wrong: list[dict[str, Any]] = list(getattr(history, "wrong", ()))
         self._lines: Callable[[str], list[dict[str, Any]]] = getattr(history, "lines", lambda name: [])
+        self.processes = int(getattr(history, "processes", 1))
+        """How many driver processes shared the load; arrival ``k`` is of process ``k`` modulo their number."""
         self.items: Items = getattr(history, "items", None) or Items.none()
         """What became of each document of bulks."""
         self.recorded_rules = int(getattr(history, "recorded_rules", self.rules))
@@ -378,6 +382,7 @@ def _operations(experiment: Mapping[str, Any]) -> tuple[LoadOperation, ...]:
             float(given["good_within"]),
             models.writes(name, given),
             int(given.get("items") or 1),
+            bulks=_bulks(given),
         )
         for name, given in models.operations(experiment.get("load")).items()
     )
@@ -385,9 +390,22 @@ def _operations(experiment: Mapping[str, Any]) -> tuple[LoadOperation, ...]:
 
 def _closed(experiment: Mapping[str, Any]) -> tuple[LoadOperation, ...]:
     return tuple(
-        LoadOperation(name, 0.0, math.inf, bool(given.get("writes")), int(given.get("items") or 1), closed=True)
+        LoadOperation(
+            name,
+            0.0,
+            math.inf,
+            bool(given.get("writes")),
+            int(given.get("items") or 1),
+            closed=True,
+            bulks=_bulks(given),
+        )
         for name, given in models.closed(experiment.get("load")).items()
     )
+
+
+def _bulks(given: Mapping[str, Any]) -> int:
+    size = (given.get("client") or {}).get("chunk_size")
+    return math.ceil(int(given.get("items") or 1) / int(size)) if size else 1
 
 
 def _request_timeout(plan: Plan) -> float:

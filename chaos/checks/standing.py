@@ -83,6 +83,7 @@ def pulses(record: Record) -> Iterator[dict[str, Any]]:
         if isinstance(found, Mapping):
             try:
                 yield {
+                    "process": int(event.get("process", 0)),
                     "since": int(found["since"]),
                     "until": int(found["until"]),
                     "of": int(found["of"]),
@@ -96,9 +97,13 @@ def pulses(record: Record) -> Iterator[dict[str, Any]]:
 def measured(record: Record) -> float:
     """The share of the phases' time in which the pulses of all that were promised were taken, and the runner's."""
     wanted = len(expected(record) or {})
-    driver = Clock.of((each["since"], each["until"]) for each in pulses(record) if each["of"] >= wanted)
+    first = Clock.of((e["since"], e["until"]) for e in pulses(record) if not e["process"] and e["of"] >= wanted)
+    others = [
+        Clock.of((each["since"], each["until"]) for each in pulses(record) if each["process"] == process)
+        for process in range(1, record.processes)
+    ]
     runner = Clock.of((each["since"], each["until"]) for each in _ticks(record))
-    return min(_covered(record, driver), _covered(record, runner))
+    return min(_covered(record, clock) for clock in (first, *others, runner))
 
 
 def _covered(record: Record, taken: Clock) -> float:

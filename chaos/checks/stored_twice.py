@@ -49,7 +49,7 @@ def sent_again(record: Record) -> int:
         return 0
     tries = sum(number for (name, _), number in record.tries.items() if name == op.name)
     sent = sum(int((piece.start > 0).sum()) for piece in record.arrivals[op.name].pieces())
-    return max(0, tries - sent)
+    return max(0, tries - sent * op.bulks)
 
 
 def sent_again_under_another_id(run: Altered) -> None:

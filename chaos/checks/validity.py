@@ -118,11 +118,8 @@ def conditions(record: Record) -> tuple[Condition, ...]:
     parts = [record.arrivals[op.name] for op in record.operations]
     outcomes = sum((part.counts.sum(axis=1) for part in parts), np.zeros(len(OUTCOMES), np.int64))
     scheduled = int(outcomes.sum())
-    samples = [event for event in record.driver if event.get("kind") == "self"]
-    cpu = np.array([float(event["cpu"]) for event in samples if event.get("cpu") is not None])
-    lag = _lag(parts)
-    busy = latency.quantile(cpu, 0.95) if len(cpu) else None
-    gap = record.longest_gap(samples)
+    lag = _lag(parts, record.processes)
+    busy, gap = _of_each_process(record)
 
     def share(*names: str) -> float | None:
         codes = [OUTCOMES[name] for name in names]
@@ -195,16 +192,37 @@ def hopeful(record: Record) -> Record | None:
     return other
 
 
-def _lag(parts: list[Arrivals]) -> float | None:
-    """The 99th percentile of the schedule lag (s) of what was sent in the phases: the warm-up is not judged."""
+def _of_each_process(record: Record) -> tuple[float | None, float]:
+    """The 95th percentile of a driver process's use of one core, and the longest time (s) in which it said nothing: of
+    the worst of them. A process that never spoke has said nothing for all the phases."""
+    samples: list[list[dict[str, Any]]] = [[] for _ in range(record.processes)]
+    for event in record.driver:
+        if event.get("kind") == "self":
+            samples[int(event.get("process", 0)) % len(samples)].append(event)
+    cpus = [np.array([float(e["cpu"]) for e in some if e.get("cpu") is not None]) for some in samples]
+    busy = [latency.quantile(cpu, 0.95) for cpu in cpus if len(cpu)]
+    gap = max(record.longest_gap(some) for some in samples)
+    return (max(busy) if len(busy) == len(samples) else None), gap
 
-    def lags() -> Iterator[Floats]:
+
+def _lag(parts: list[Arrivals], processes: int) -> float | None:
+    """The 99th percentile of the schedule lag (s) of what was sent in the phases (the warm-up is not judged) by the
+    worst of the driver's processes; None where nothing was sent."""
+
+    def lags(process: int) -> Iterator[Floats]:
         for piece in (piece for part in parts for piece in part.pieces()):
             start = piece.start
-            yield ((start - piece.intended) / SECOND)[(start > 0) & (piece.phase >= 0)]
+            own = (start > 0) & (piece.phase >= 0)
+            if processes > 1:
+                own &= piece.k % processes == process
+            yield ((start - piece.intended) / SECOND)[own]
 
-    sent = sum(map(len, lags()))
-    return ranked(lags, [latency.rank(sent, 0.99)])[0] if sent else None
+    found = []
+    for process in range(processes):
+        sent = sum(map(len, lags(process)))
+        if sent:
+            found.append(ranked(lambda process=process: lags(process), [latency.rank(sent, 0.99)])[0])  # type: ignore[misc]
+    return max(found, default=None)
 
 
 def widths(record: Record) -> dict[str, float]:

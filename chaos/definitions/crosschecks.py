@@ -16,7 +16,7 @@ from chaos.base.operations import OperationKind
 from chaos.base.units import Duration
 from chaos.definitions import decidable, notes, slis
 from chaos.definitions.actions import Decommission, ExcludeVotes, IncludeVotes, Recommission, Weights
-from chaos.definitions.experiment import ExperimentFile, PhaseFile, judged_in
+from chaos.definitions.experiment import ExperimentFile, OperationFile, PhaseFile, judged_in
 from chaos.definitions.grammar import Grammar
 from chaos.definitions.selectors import LinkSelector, NodeSelector, candidates, resolve_links
 from chaos.definitions.source import Loc, Problem, did_you_mean
@@ -38,6 +38,10 @@ class _State:
     """Whose votes are taken away, in words."""
     controlled: bool = False
     """Whether failover controllers act."""
+
+
+OF_HELPERS = ("documents.lost_untold", "documents.told_failed_but_stored")
+"""Metrics about what helpers of client libraries tell their callers."""
 
 
 def check(file: ExperimentFile, topology: Topology, grammar: Grammar) -> Iterator[Problem]:
@@ -107,6 +111,23 @@ def _operations(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
         elif given.retry is not None and given.items is None:
             says = "what is sent again is what was rejected of a bulk: expected operation: bulk, or no retry"
             yield Problem(("load", name, "retry"), says)
+        elif given.client is not None:
+            yield from _helper(name, given, file)
+
+
+def _helper(name: str, given: OperationFile, file: ExperimentFile) -> Iterator[Problem]:
+    """A helper sends bulks, by opensearch-py's own client, and has retries of its own."""
+    assert given.client is not None
+    kind, loc = given.client.kind, ("load", name, "client")
+    if given.items is None:
+        says = f"{kind} sends bulks: expected operation: bulk and items, for example items: 500, or no client here"
+        yield Problem(loc, says, at_key=True)
+    if given.retry is not None:
+        says = f"{kind} sends again by itself: expected max_retries in client, and no retry here"
+        yield Problem(("load", name, "retry"), says, at_key=True)
+    if file.load.client.kind != "opensearch-py":
+        says = f"{kind} runs on opensearch-py's own client, and the load's is {file.load.client.kind}: expected"
+        yield Problem(loc, f"{says} load: {{client: {{kind: opensearch-py}}}}", at_key=True)
 
 
 def _controller(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:
@@ -375,6 +396,13 @@ def _expect(file: ExperimentFile, declared: Mapping[str, OperationKind]) -> Iter
         if needs and not any(getattr(file.load, name) for name in needs):
             wanted = " or ".join(f"load.{name}" for name in needs)
             yield Problem((*loc, metric), f"{metric} needs what is not in the load: expected {wanted}", at_key=True)
+        if metric in OF_HELPERS and not any(
+            each.client for each in [*file.load.operations.values(), *file.load.closed.values()]
+        ):
+            says = f"{metric} is about what a helper of a client library tells, and no stream has one: expected client"
+            yield Problem(
+                (*loc, metric), f"{says} in a stream of bulks, for example {{kind: helpers.bulk}}", at_key=True
+            )
         phases = given.phase
         known = [*file.phases, "all"]
         bad = [phase for phase in phases if phase not in known]

@@ -83,6 +83,7 @@ Objective = Annotated[
 _RATE = Field(default=None, description="arrivals per second, open loop, for example 100/s")
 _WHAT_IS_GOOD = Field(default=None, description="for example 'ok within 100ms'")
 MOST_CLIENTS = 64
+MOST_PROCESSES = 16
 
 
 MOST_ITEMS = 10_000
@@ -99,6 +100,39 @@ class Retry(Strict):
         default="exponential", description="exponential: each wait is twice the one before; fixed: all are as long"
     )
     jitter: StrictBool = Field(default=False, description="true: each wait is drawn, from none to its length")
+
+
+class Helper(Strict):
+    """By which call of a client library the documents of a bulk stream are sent: one call for each request of the load.
+
+    The helper cuts them into bulks, sends some again and tells its caller something, all as that library does it. The
+    defaults are the library's own.
+    """
+
+    kind: str = Field(description="the helper, for example helpers.bulk")
+    chunk_size: StrictInt = Field(default=500, ge=1, le=MOST_ITEMS, description="documents of one bulk")
+    max_retries: StrictInt = Field(
+        default=0, ge=0, le=20, description="how often what was rejected (429) is sent again, for example 5"
+    )
+    initial_backoff: Duration = Field(default=Duration(2), description="before the first time; then twice as long each")
+    max_backoff: PositiveDuration = Field(default=Duration(600), description="the longest wait, for example 60s")
+    raise_on_error: StrictBool = Field(
+        default=True,
+        description="an exception after the first bulk in which a document failed, and before what was rejected of it "
+        "is sent again; false: it goes on, and tells at the end",
+    )
+    raise_on_exception: StrictBool = Field(
+        default=True, description="false: a request without an answer is told as the failure of its documents"
+    )
+
+    @model_validator(mode="after")
+    def _grows(self) -> Helper:
+        if self.max_backoff < self.initial_backoff:
+            raise ValueError(
+                f"max_backoff {self.max_backoff.text} is less than initial_backoff {self.initial_backoff.text}: "
+                "expected as much or more"
+            )
+        return self
 
 
 class OperationFile(Strict):
@@ -131,6 +165,11 @@ class OperationFile(Strict):
     retry: Retry | None = Field(
         default=None, description="of bulk requests: send again what was rejected (429); default never"
     )
+    client: Helper | None = Field(
+        default=None,
+        description="of bulk requests: the helper of a client library that sends them, with its own retries, for "
+        "example {kind: helpers.bulk, max_retries: 5}",
+    )
 
     @model_validator(mode="after")
     def _open_or_closed(self) -> OperationFile:
@@ -160,6 +199,9 @@ class Client(Strict):
         default=True,
         description="false: a load balancer's health checks take any certificate, as many do; requests never do",
     )
+    compress: StrictBool = Field(
+        default=False, description="true: bodies are sent with gzip (http_compress of opensearch-py), and so answered"
+    )
 
     @property
     def attempts(self) -> int:
@@ -180,7 +222,8 @@ class Client(Strict):
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """So that experiments without it keep the normal form, and the hash, that they always had."""
         data: dict[str, Any] = handler(self)
-        return {key: value for key, value in data.items() if key != "verify_health_checks" or not value}
+        usual = {"verify_health_checks": True, "compress": False}
+        return {key: value for key, value in data.items() if key not in usual or value != usual[key]}
 
 
 def _gentle(value: Rate) -> Rate:
@@ -234,6 +277,12 @@ class LoadFile(Strict):
     )
     documents: StrictInt = Field(default=2000, ge=0, description="how many are there before the load starts")
     client: Client = Field(default_factory=Client, description="default a load balancer")
+    processes: StrictInt = Field(
+        default=1,
+        ge=1,
+        le=MOST_PROCESSES,
+        description="how many driver processes share the load, each on a core of its own; default 1",
+    )
 
     @property
     def operations(self) -> dict[str, OperationFile]:
@@ -277,6 +326,7 @@ class Operation(Strict):
     items: int = 1
     retry: Retry | None = None
     automatic: bool = False
+    client: Helper | None = None
 
     @property
     def documents(self) -> float:
@@ -292,7 +342,7 @@ class Operation(Strict):
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        usual = {"writes": self.name == WRITE.name, "items": 1, "retry": None, "automatic": False}
+        usual = {"writes": self.name == WRITE.name, "items": 1, "retry": None, "automatic": False, "client": None}
         return {key: value for key, value in data.items() if key not in usual or value != usual[key]}
 
 
@@ -307,6 +357,12 @@ class ClosedLoop(Strict):
     items: int = 1
     retry: Retry | None = None
     automatic: bool = False
+    client: Helper | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_off(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        return {key: value for key, value in data.items() if key != "client" or value is not None}
 
 
 class Load(Strict):
@@ -325,6 +381,7 @@ class Load(Strict):
     """Of a workload that is a file, all of it; ``workload`` is then its name."""
     documents: int = 2000
     client: Client = Field(default_factory=Client)
+    processes: int = 1
 
     def operation(self, name: str) -> Operation | None:
         """The operation of this name; None when the load has none."""
@@ -367,6 +424,7 @@ class Load(Strict):
         off = {key for key in ("cas", "visibility", "dataset") if data.get(key) is None}
         off |= {"workload"} if self.workload == DOCUMENTS else set()
         off |= set() if self.closed else {"closed"}
+        off |= {"processes"} if self.processes == 1 else set()
         return {key: value for key, value in data.items() if key not in off}
 
 
@@ -722,6 +780,7 @@ def resolve(
             "items": given.items or 1,
             "retry": given.retry,
             "automatic": given.ids == "automatic",
+            "client": given.client,
         }
 
     load = file.load
@@ -750,6 +809,7 @@ def resolve(
             dataset=dataset,
             documents=file.load.documents,
             client=file.load.client,
+            processes=file.load.processes,
         ),
         phases=tuple(_phase(name, phase) for name, phase in file.phases.items()),
         expect=tuple(expectation(given, file) for given in file.expect),

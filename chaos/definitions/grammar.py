@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -25,6 +25,7 @@ from chaos.definitions.experiment import (
     ExperimentFile,
     GoodFloor,
     Guards,
+    Helper,
     LoadFile,
     OperationFile,
     Ordered,
@@ -45,7 +46,8 @@ def no_settings(workload: str) -> Mapping[str, Any]:
 class Grammar:
     """Kinds by their names. ``workloads``: name → the operations that it declares; those of a file are the usual.
 
-    ``settings``: what the workload of a name says of its index, where the topology says nothing else.
+    ``settings``: what the workload of a name says of its index, where the topology says nothing else. ``helpers``: of
+    client libraries, by which streams of bulks can be sent: name → what it is.
     """
 
     faults: Mapping[str, type[FaultParams]]
@@ -53,6 +55,7 @@ class Grammar:
     metrics: Mapping[str, Metric]
     workloads: Mapping[str, tuple[OperationKind, ...]]
     settings: Callable[[str], Mapping[str, Any]] = no_settings
+    helpers: Mapping[str, str] = field(default_factory=dict)
 
     def with_slis(self, names: Iterable[str]) -> Grammar:
         """The same with the metrics of an experiment's own SLIs."""
@@ -119,9 +122,23 @@ class Grammar:
     def _operation(self, name: str) -> type[OperationFile]:
         requests = requests_of(name, self.workloads)
         says = f"the kind of request; by default {self._first(name).usual}, or what the workload says"
-        field: Any = (Literal[requests] | None, Field(default=None, description=says))
+        kind: Any = (Literal[requests] | None, Field(default=None, description=says))
         of_it = f"The operation {name} of the load."
-        return create_model(f"{name.capitalize()}File", __base__=OperationFile, __doc__=of_it, operation=field)
+        made: type[OperationFile] = create_model(
+            f"{name.capitalize()}File",
+            __base__=OperationFile,
+            __doc__=of_it,
+            operation=kind,
+            client=(self._helper | None, OperationFile.model_fields["client"]),
+        )
+        return made
+
+    @cached_property
+    def _helper(self) -> Any:
+        """The model of a stream's helper: those that there are, by name."""
+        says = "; ".join(f"{name}: {each}" for name, each in self.helpers.items())
+        kind: Any = (Literal[tuple(self.helpers)], Field(description=says)) if self.helpers else (str, Field())
+        return create_model("HelperFile", __base__=Helper, __doc__=Helper.__doc__, kind=kind)
 
     def _first(self, name: str) -> OperationKind:
         """The operation of this name as the first workload declares it that does."""

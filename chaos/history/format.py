@@ -10,6 +10,7 @@ behind the small integers. ``history/events.jsonl`` (the runner) and ``history/d
 hold one JSON object a line.
 
 ``history/items.bin`` is there where requests write several documents: what became of each (:mod:`chaos.history.items`).
+``history/told.bin`` is there where a helper of a client library sent them: what it told its caller of each.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ RULES = 2
 What decides an outcome changes only with this number. Rules 1 are those of runs whose plan has none: they are judged as
 they were, and their page lists what the newest rules would add. docs/trust.md says what each number brought.
 """
+
+DRIVERS = "driver-*"
+"""Folders in ``history/`` of further driver processes, where a load has several: each has files of the same names and
+forms as the first, whose lie in ``history/`` itself. Arrival ``k`` is of process ``k`` modulo their number."""
 
 
 class Outcome(IntEnum):
@@ -90,6 +95,23 @@ class ItemOutcome(IntEnum):
 
 ACKNOWLEDGED_ITEMS = (ItemOutcome.CREATED, ItemOutcome.UPDATED, ItemOutcome.DEGRADED)
 """Of these the cluster said that it has them."""
+
+
+class CallerTold(IntEnum):
+    """What a helper of a client library told its caller of one document: ``history/told.bin``, in the form of
+    ``items.bin``. What the cluster said of it stands there."""
+
+    STORED = 0
+    FAILED = 1
+    RAISED = 2
+    """The call ended in an exception that does not name it."""
+    NOTHING = 3
+    """The call returned and said nothing of it, or a count alone that leaves open whether it is among them."""
+    NEVER_SENT = 4
+    """The call ended in an exception before the document was sent."""
+    CUT_SHORT = 5
+    """The load was over before the call had ended."""
+
 
 NO_INDEX = 255
 """Stands for "none" in the one-byte columns ``client`` and ``node``."""

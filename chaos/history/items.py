@@ -44,29 +44,35 @@ class Items:
     outcome: npt.NDArray[np.uint8]
 
     @classmethod
-    def read(cls, path: Path) -> Items:
-        """Those of a file; none where it is not there. What a killed driver left of an entry is left out."""
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            data = b""
-        ks, starts, lengths = [], [], []
-        at, end = 0, len(data)
-        while at + HEAD.size <= end:
-            k, length = HEAD.unpack_from(data, at)
-            at += HEAD.size
-            if at + length > end:
-                break
-            ks.append(k)
-            starts.append(at)
-            lengths.append(length)
-            at += length
+    def read(cls, *paths: Path) -> Items:
+        """Those of some files, an entry in one of them; none where they are not there. What a killed driver left of an
+        entry is left out."""
+        parts, ks, starts, lengths = [], [], [], []
+        before = 0
+        for path in paths:
+            try:
+                part = path.read_bytes()
+            except FileNotFoundError:
+                continue
+            at, end = 0, len(part)
+            while at + HEAD.size <= end:
+                k, length = HEAD.unpack_from(part, at)
+                at += HEAD.size
+                if at + length > end:
+                    break
+                ks.append(k)
+                starts.append(before + at)
+                lengths.append(length)
+                at += length
+            parts.append(part)
+            before += end
+        data = b"".join(parts) if len(parts) != 1 else parts[0]
         order = np.argsort(np.array(ks, np.int64), kind="stable")
         whole = np.frombuffer(data, np.uint8)
-        parts = [whole[starts[place] : starts[place] + lengths[place]] for place in order]
+        pieces = [whole[starts[place] : starts[place] + lengths[place]] for place in order]
         sizes = np.array(lengths, np.int64)[order]
         first = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-        outcome = np.concatenate(parts) if parts else np.empty(0, np.uint8)
+        outcome = np.concatenate(pieces) if pieces else np.empty(0, np.uint8)
         return cls(np.array(ks, np.int64)[order], first, outcome)
 
     @classmethod

@@ -14,6 +14,8 @@ from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 
+from chaos.history.format import DRIVERS
+
 DELETED = " (deleted)"
 """How the kernel ends the name of an open file that has none any more (proc(5), ``/proc/PID/fd``)."""
 
@@ -42,7 +44,9 @@ class Kept:
 
     def _hold(self) -> None:
         """Open what is new."""
-        names = [f"history/{each.name}" for each in os.scandir(self._folder / "history") if each.is_file()]
+        history = self._folder / "history"
+        found = (each for pattern in ("*", f"{DRIVERS}/*") for each in history.glob(pattern) if each.is_file())
+        names = [str(each.relative_to(self._folder)) for each in found]
         for name in (*self._alone, *names):
             if name not in self._held and not name.rpartition("/")[2].startswith("."):
                 with suppress(FileNotFoundError):  # it is not there yet, or was only for a moment

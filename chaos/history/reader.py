@@ -25,7 +25,7 @@ import numpy.typing as npt
 from chaos.base.errors import HistoryError
 from chaos.base.paths import fsync_folder
 from chaos.history import seal
-from chaos.history.format import ARRIVAL, HISTORY_VERSION, NO_INDEX, SCHEDULED, Outcome
+from chaos.history.format import ARRIVAL, DRIVERS, HISTORY_VERSION, NO_INDEX, SCHEDULED, Outcome
 from chaos.history.items import Items
 from chaos.history.models import Plan
 from chaos.history.writer import (
@@ -40,6 +40,7 @@ from chaos.history.writer import (
     PROBES,
     STALE,
     TABLES,
+    TOLD,
     WRONG,
 )
 from chaos.history.writer import SCHEDULED as SCHEDULED_FILE
@@ -118,8 +119,34 @@ class History:
 
     @cached_property
     def driver(self) -> list[dict[str, Any]]:
-        """The load driver's events in the order of their times; ``processors`` are :class:`Slices`."""
-        return _json_lines(self.folder / "history" / DRIVER_EVENTS)
+        """The load driver's events in the order of their times; ``processors`` are :class:`Slices`.
+
+        Where there are several processes, those of the others say which: ``process`` (from 1).
+        """
+        events = _json_lines(self.folder / "history" / DRIVER_EVENTS)
+        others = [_json_lines(folder / DRIVER_EVENTS) for folder in self._others]
+        for place, theirs in enumerate(others, 1):
+            process = next((int(e["process"]) for e in theirs if e["kind"] == "driver.start" and "process" in e), place)
+            events += [{**event, "process": process} for event in theirs]
+        return sorted(events, key=lambda event: float(event["t"])) if others else events
+
+    @cached_property
+    def _others(self) -> list[Path]:
+        """The folders of further driver processes."""
+        return sorted(folder for folder in (self.folder / "history").glob(DRIVERS) if folder.is_dir())
+
+    @property
+    def processes(self) -> int:
+        """How many driver processes shared the load. Arrival ``k`` is of process ``k % processes``."""
+        return 1 + len(self._others)
+
+    def _files(self, name: str) -> list[Path]:
+        """The files of this name of all driver processes, the first one's first."""
+        return [folder / name for folder in (self.folder / "history", *self._others)]
+
+    def _lines_of_all(self, name: str) -> list[dict[str, Any]]:
+        lines = [line for file in self._files(name) for line in _json_lines(file)]
+        return sorted(lines, key=lambda event: float(event["t"]))
 
     @cached_property
     def cas(self) -> list[dict[str, Any]]:
@@ -134,12 +161,12 @@ class History:
     @cached_property
     def stale(self) -> list[dict[str, Any]]:
         """Reads of the load whose answer was whole and lacked documents that must be there, one line each."""
-        return _json_lines(self.folder / "history" / STALE)
+        return self._lines_of_all(STALE)
 
     @cached_property
     def wrong(self) -> list[dict[str, Any]]:
         """Examples of answers that were not what was asked for, as in :mod:`chaos.load.examples`."""
-        return _json_lines(self.folder / "history" / WRONG)
+        return self._lines_of_all(WRONG)
 
     def lines(self, name: str) -> list[dict[str, Any]]:
         """The events of a file in ``history/`` by time, of an instrument for example; empty where there is none."""
@@ -159,7 +186,13 @@ class History:
     @cached_property
     def items(self) -> Items:
         """What became of each document of bulks; of none where no request wrote several."""
-        return Items.read(self.folder / "history" / ITEMS)
+        return Items.read(*self._files(ITEMS))
+
+    @cached_property
+    def told(self) -> Items:
+        """What helpers of client libraries told their callers of each document
+        (:class:`~chaos.history.format.CallerTold` in the place of outcomes); of none where none sent bulks."""
+        return Items.read(*self._files(TOLD))
 
     @cached_property
     def readback(self) -> dict[str, Any] | None:
@@ -309,15 +342,15 @@ class History:
                 times.append(int(max(frame["end"].max(), frame["intended"].max())))
         return max(times, default=0)
 
-    def _load_stopped_ns(self) -> int | None:
-        """When the driver stopped sending; None when neither it nor the runner could say so."""
-        for event in reversed(self.driver):
+    def _load_stopped_ns(self) -> list[int] | None:
+        """When each driver process stopped sending; None when neither they nor the runner could say so."""
+        told = next((int(event["t"]) for event in reversed(self.events) if event["kind"] == "load.stop"), None)
+        found: dict[int, int] = {}
+        for event in self.driver:
             if event["kind"] == "driver.stop" and "stopped_ns" in event:
-                return int(event["stopped_ns"])
-        for event in reversed(self.events):
-            if event["kind"] == "load.stop":
-                return int(event["t"])
-        return None
+                found[int(event.get("process", 0))] = int(event["stopped_ns"])
+        rest = told if told is not None else max(found.values(), default=None)
+        return None if rest is None else [found.get(process, rest) for process in range(self.processes)]
 
     def _joined(self, most: int) -> Iterator[pd.DataFrame]:
         """The arrivals from the driver's rows, those of ``most`` numbers at a time; at least one frame.
@@ -332,10 +365,10 @@ class History:
         if tables is None:
             tables = {"operations": [], "clients": [], "nodes": []}
         names = {"op": tables["operations"], "outcome": OUTCOMES, "client": tables["clients"], "node": tables["nodes"]}
-        scheduled = _Rows(folder / SCHEDULED_FILE, SCHEDULED)
-        finished = _Rows(folder / ARRIVALS, ARRIVAL)
+        scheduled = _AllRows([_Rows(file, SCHEDULED) for file in self._files(SCHEDULED_FILE)])
+        finished = _AllRows([_Rows(file, ARRIVAL) for file in self._files(ARRIVALS)])
         count = max(scheduled.highest, finished.highest) + 1
-        if count > 2 * (len(scheduled) + len(finished)) + 1000:
+        if count > self.processes * (2 * (len(scheduled) + len(finished)) + 1000):
             raise HistoryError(f"{folder} is damaged: arrival {count - 1}, but {len(scheduled)} were scheduled")
         stopped = self._load_stopped_ns()
         for first in range(0, max(count, 1), most):
@@ -346,8 +379,13 @@ class History:
             yield pd.DataFrame(series, copy=False)
 
 
-def _join(scheduled: _Rows, finished: _Rows, first: int, end: int, stopped: int | None) -> dict[str, np.ndarray]:
-    """The columns of the arrivals whose numbers lie in [first, end): what was scheduled with what became of it."""
+def _join(
+    scheduled: _AllRows, finished: _AllRows, first: int, end: int, stopped: list[int] | None
+) -> dict[str, np.ndarray]:
+    """The columns of the arrivals whose numbers lie in [first, end): what was scheduled with what became of it.
+
+    ``stopped``: when each process that sent them did (ns).
+    """
     count = max(0, end - first)
     known = np.zeros(count, dtype=bool)
     done = np.zeros(count, dtype=bool)
@@ -375,7 +413,8 @@ def _join(scheduled: _Rows, finished: _Rows, first: int, end: int, stopped: int 
     columns["outcome"][done & ~known] = Outcome.UNKNOWN  # the schedule is written first: it is damaged there
     keep = known | done
     if stopped is not None:  # what was planned ahead for after the stop was never due
-        keep &= done | (columns["intended"] <= stopped)
+        of_each = np.array(stopped, "i8")[np.arange(first, first + count) % len(stopped)]
+        keep &= done | (columns["intended"] <= of_each)
     columns = {"k": np.arange(first, first + count, dtype="u8"), **columns}
     return columns if keep.all() else {name: column[keep] for name, column in columns.items()}
 
@@ -402,8 +441,9 @@ def compact(run_folder: Path | str) -> Path:
     folder = Path(run_folder)
     history = folder / "history"
     target = history / PARQUET
-    names = [f"history/{name}" for name in (PARQUET, ARRIVALS, SCHEDULED_FILE)]
-    rows = [history / name for name in (ARRIVALS, SCHEDULED_FILE)]
+    whole = History(folder)
+    rows = [*whole._files(ARRIVALS), *whole._files(SCHEDULED_FILE)]
+    names = [str(file.relative_to(folder)) for file in (target, *rows)]
     if target.exists() and not any(row.exists() for row in rows):
         return target
     seal.refuse_broken(folder, names)
@@ -541,6 +581,24 @@ class _Rows:
         with open(self._path, "rb") as file:
             file.seek(at * self._dtype.itemsize)
             return np.fromfile(file, self._dtype, count=min(self.BLOCK, self._length - at))
+
+
+class _AllRows:
+    """The rows of several files as one: of each driver process. Each arrival is in one of them."""
+
+    def __init__(self, files: list[_Rows]) -> None:
+        self._files = files
+
+    def __len__(self) -> int:
+        return sum(map(len, self._files))
+
+    @property
+    def highest(self) -> int:
+        return max(each.highest for each in self._files)
+
+    def between(self, first: int, end: int) -> Iterator[np.ndarray]:
+        for each in self._files:
+            yield from each.between(first, end)
 
 
 def _json(path: Path) -> Any:

@@ -29,9 +29,10 @@ from typing import Any
 from chaos.base.ids import cas_id
 from chaos.history.format import Outcome
 from chaos.history.writer import CAS, Broken
+from chaos.load.client import Send
 from chaos.load.config import CasConfig
 from chaos.load.examples import Told
-from chaos.load.exchange import Answer, Paced, Send, ask
+from chaos.load.exchange import Answer, Paced, ask
 from chaos.load.right import CONTENT, Judge, fields_of
 from chaos.load.turns import order
 from chaos.load.workload import Workload

@@ -53,13 +53,34 @@ class RetryConfig(_Data):
         return sum(self.model_copy(update={"jitter": False}).wait(n, 1.0) for n in range(1, self.times + 1))
 
 
+class HelperConfig(_Data):
+    """By which helper of a client library a stream of bulks is sent, with that helper's own arguments.
+
+    ``kind``: the name of a helper (:mod:`chaos.load.clients`).
+    """
+
+    kind: str
+    chunk_size: int = Field(default=500, ge=1)
+    max_retries: int = Field(default=0, ge=0)
+    initial_backoff_s: float = Field(default=2.0, ge=0)
+    max_backoff_s: float = Field(default=600.0, gt=0)
+    raise_on_error: bool = True
+    raise_on_exception: bool = True
+
+    def longest_s(self, items: int) -> float:
+        """All waits of one call together, at most."""
+        waits = (min(self.max_backoff_s, self.initial_backoff_s * 2.0**n) for n in range(self.max_retries))
+        return math.ceil(items / self.chunk_size) * sum(waits)
+
+
 class OperationConfig(_Data):
     """One operation. ``rate``: arrivals per second over all clients together. ``kind``: of its requests.
 
     ``answer``: how its answers are judged; by default as the kind's name says.
     ``good_within_s``: for the status stream's count of good ones; None: every ok is good.
     ``items``: documents that each request writes. ``retry``: how what was rejected of a bulk is sent again; None: not
-    at all. ``automatic``: OpenSearch gives documents of bulks their ids.
+    at all. ``automatic``: OpenSearch gives documents of bulks their ids. ``helper``: what sends them, one call a
+    request; None: each request is one bulk.
     """
 
     name: str
@@ -70,6 +91,7 @@ class OperationConfig(_Data):
     items: int = Field(default=1, ge=1)
     retry: RetryConfig | None = None
     automatic: bool = False
+    helper: HelperConfig | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -79,7 +101,7 @@ class OperationConfig(_Data):
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        usual = {"answer": self.kind, "items": 1, "retry": None, "automatic": False}
+        usual = {"answer": self.kind, "items": 1, "retry": None, "automatic": False, "helper": None}
         return {key: value for key, value in data.items() if usual.get(key, value) != value or key not in usual}
 
 
@@ -96,7 +118,13 @@ class ClosedConfig(_Data):
     items: int = Field(default=1, ge=1)
     retry: RetryConfig | None = None
     automatic: bool = False
+    helper: HelperConfig | None = None
     good_within_s: None = None
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        return {key: value for key, value in data.items() if key != "helper" or value is not None}
 
 
 class ProbeConfig(_Data):
@@ -129,6 +157,13 @@ class ClientConfig(_Data):
     probe: ProbeConfig = ProbeConfig()
     steered_s: float | None = Field(default=None, gt=0)
     """How often a load balancer asks its zone's failover controller which nodes to use; None: never."""
+    compress: bool = False
+    """Bodies are sent with gzip, and so are answers asked for (``http_compress`` of opensearch-py)."""
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        return {key: value for key, value in data.items() if key != "compress" or value}
 
 
 class ClientHost(_Data):
@@ -212,6 +247,22 @@ class VisibilityConfig(_Data):
         return {key: value for key, value in data.items() if key != "most_looks" or value is not None}
 
 
+class Part(_Data):
+    """Which share of the load one of several driver processes sends (:class:`chaos.load.schedule.Share`).
+
+    ``name``: of its folder in ``history/``; the first process has none. ``program``: what it is. ``operations``: their
+    numbers; None: all.
+    """
+
+    name: str = ""
+    program: Literal["gevent", "asyncio"] = "gevent"
+    process: int = Field(default=0, ge=0)
+    processes: int = Field(default=1, ge=1)
+    first: int = Field(default=0, ge=0)
+    of: int = Field(default=1, ge=1)
+    operations: tuple[int, ...] | None = None
+
+
 class DriverConfig(_Data):
     """Everything that the driver needs to know."""
 
@@ -252,12 +303,18 @@ class DriverConfig(_Data):
     """How targets are spoken to; holds references, never secrets."""
     pool: int | None = Field(default=None, ge=1)
     """How many requests may be under way at once; None: as many as can wait for the client's timeout."""
+    processes: int = Field(default=1, ge=1, le=16)
+    """How many processes of the first driver share the load."""
+    part: Part = Part()
+    """Of one process: its share."""
 
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
         kept = ("shards", "copies", "visible_after_s", "dataset")
         data = {key: value for key, value in data.items() if key != "closed" or value}
+        alone = {"processes": 1, "part": Part().model_dump(mode="json")}
+        data = {key: value for key, value in data.items() if key not in alone or value != alone[key]}
         return {key: value for key, value in data.items() if key not in kept or value is not None}
 
     @property
@@ -280,6 +337,8 @@ class DriverConfig(_Data):
         """How many requests may be under way at once. An arrival that finds so many is ``dropped``."""
         rate = sum(operation.rate for operation in self.operations)
         waiting = sum(math.ceil(each.rate * each.retry.longest_s) for each in self.operations if each.retry)
+        helped = [(each.rate, each.helper, each.items) for each in self.operations if each.helper is not None]
+        waiting += sum(math.ceil(rate * helper.longest_s(items)) for rate, helper, items in helped)
         clients = sum(operation.clients for operation in self.closed)
         return self.pool or max(FEWEST_AT_ONCE, math.ceil(1.2 * rate * self.client.timeout_s)) + clients + waiting
 
@@ -291,6 +350,8 @@ class DriverConfig(_Data):
         for client in self.clients:
             if client.through is not None and client.through not in nodes:
                 raise ValueError(f"clients of zone {client.zone} go through {client.through!r}, not among {nodes}")
+        if any(operation.helper for operation in self.every) and self.client.kind != "opensearch-py":
+            raise ValueError(f"helpers run on opensearch-py's own client, and the load's is {self.client.kind}")
         if self.documents == 0 and any(operation.answer == "get" for operation in self.every):
             raise ValueError("the operation get reads preloaded documents, and there are none")
         return self

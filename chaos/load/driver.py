@@ -24,6 +24,7 @@ from typing import Any, Self
 from chaos.base.errors import ChaosError
 from chaos.base.paths import ProcessIdentity
 from chaos.load.config import DriverConfig
+from chaos.load.control import CONTROL
 
 _READY_S = 30.0
 SILENT_SECONDS = 10.0
@@ -119,6 +120,16 @@ class Driver:
         return self._process.pid if self._process is not None else None
 
     @property
+    def name(self) -> str:
+        """Of this process, for people."""
+        return self.config.part.name or "driver"
+
+    @property
+    def processes(self) -> tuple[Driver, ...]:
+        """Every process of this driver: itself."""
+        return (self,)
+
+    @property
     def alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
@@ -206,6 +217,8 @@ class Driver:
             self.kill()
 
     def _command(self) -> list[str]:
+        if self.config.part.program == "asyncio":
+            return [sys.executable, "-m", "chaos.load.in_asyncio"]
         locustfile = Path(__file__).with_name("locustfile.py")
         grace = str(int(self.config.client.timeout_s) + 2)
         return [
@@ -305,7 +318,7 @@ class Driver:
 
 def _environment(control: int, *, home: Path) -> dict[str, str]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith(_SCRUBBED)}
-    environment["OPENSEARCH_CHAOS_CONTROL"] = str(control)
+    environment[CONTROL] = str(control)
     environment["HOME"] = str(home)  # away from ~/.locust.conf; imports do not depend on it, see below
     environment["PYTHONPATH"] = os.pathsep.join(str(Path(entry).absolute()) for entry in sys.path if entry)
     return environment

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import os
 import random
-import struct
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -27,14 +26,15 @@ import psutil
 from gevent import Timeout
 from gevent.event import Event
 from gevent.pool import Pool
+from opensearchpy import OpenSearch
+from opensearchpy.exceptions import OpenSearchException
 from urllib3.connection import HTTPConnection
 from urllib3.exceptions import HTTPError
 
 from chaos.base.addresses import Address
 from chaos.base.errors import HistoryError
 from chaos.base.operations import WRITING
-from chaos.history.format import ARRIVAL, NO_INDEX, Outcome
-from chaos.history.format import SCHEDULED as SCHEDULED_ROW
+from chaos.history.format import NO_INDEX, Outcome
 from chaos.history.items import entry
 from chaos.history.writer import (
     ARRIVALS,
@@ -42,6 +42,7 @@ from chaos.history.writer import (
     ITEMS,
     SCHEDULED,
     STALE,
+    TOLD,
     EventWriter,
     RowWriter,
     write_tables,
@@ -49,16 +50,20 @@ from chaos.history.writer import (
 from chaos.load import queries, workloads
 from chaos.load.balancer import Balancer
 from chaos.load.bulks import Bulks, Fates
+from chaos.load.calls import CURRENT, Call, Stopped, options
 from chaos.load.cas import CompareAndSet, turn_of
-from chaos.load.clients import Trace, by_default_policy, single
+from chaos.load.client import Client, Send
+from chaos.load.clients import clients, helpers
 from chaos.load.config import AFTER_FAILURE_S, ClientHost, DriverConfig, Target
+from chaos.load.connections import Trace, by_default_policy, single
 from chaos.load.examples import Examples
-from chaos.load.exchange import Paced, Send
+from chaos.load.exchange import Paced
 from chaos.load.known import Known
 from chaos.load.network import connection_class, named_by_controller, namespace
 from chaos.load.outcomes import of_error
 from chaos.load.processors import busy, busy_of, places
 from chaos.load.pulse import LATE_NS, Pulse
+from chaos.load.record import PLAN_ROW, ROW, Second, clients_of, of_several, percentile_ms, share_of
 from chaos.load.right import Judge
 from chaos.load.said import Said
 from chaos.load.schedule import SECOND, Schedule
@@ -69,10 +74,6 @@ from chaos.opensearch.requests import requiring_alias
 from chaos.opensearch.rest import only_of
 
 log = logging.getLogger(__name__)
-
-_ROW = struct.Struct("<QBBHBBBBqqq")
-_PLAN_ROW = struct.Struct("<QBq")
-assert _ROW.size == ARRIVAL.itemsize and _PLAN_ROW.size == SCHEDULED_ROW.itemsize
 
 _FLUSH_S = 0.25
 _SLICE_S = 0.1
@@ -103,7 +104,7 @@ _ERRORS: list[BaseException | None] = [None] + [NotOk(name) for name in _NAMES[1
 class _Zone:
     """A client host: its namespace, its balancer, its clients."""
 
-    def __init__(self, host: ClientHost, config: DriverConfig, number: int) -> None:
+    def __init__(self, host: ClientHost, config: DriverConfig, number: int, client: Client) -> None:
         self.host = host
         self.namespace = namespace(host.netns)
         config.access.check()
@@ -114,23 +115,14 @@ class _Zone:
         numbers = [number for number, each in enumerate(self.targets) if host.through in (None, each.node)]
         self.numbers = tuple(numbers)
         probe = config.client.probe
-        # other orders in each zone, or two that compete for a document would always meet on one node
-        self.balancer = Balancer(numbers, up=probe.up, down=probe.down, seed=mixed(config.seed, number))
+        # other orders in each zone and process, or two that compete for a document would always meet on one node
+        process = (config.part.process,) if config.part.process else ()
+        self.balancer = Balancer(numbers, up=probe.up, down=probe.down, seed=mixed(config.seed, number, *process))
         self._config = config
         self._connections: dict[int, type[HTTPConnection]] = {}
-        self._by_policy: dict[int, Callable[..., Any]] | None = None
-        self._senders: list[Callable[..., Any]] = []
-        self._always: int | None = None
-        if config.client.kind == "opensearch-py":
-            self._by_policy = {}
-        else:
-            self._senders = [
-                single(target, number, self.namespace, self.access, pool=config.at_once).transport.perform_request
-                for number, target in enumerate(self.targets)
-            ]
-            nodes = [target.node for target in config.targets]
-            pinned = config.client.kind == "pinned"
-            self._always = nodes.index(str(config.client.node)) if pinned else None
+        self._helped: dict[int, OpenSearch] = {}
+        self.sender = client.sender(self)
+        """What sends the next request of an operation (its number) from here."""
 
     def connection(self, number: int) -> type[HTTPConnection]:
         """Those of health checks of a target."""
@@ -139,37 +131,43 @@ class _Zone:
             self._connections[number] = only_of(plain, self.targets[number].reached_by(self.access))
         return self._connections[number]
 
-    def sender(self, op: int) -> Callable[..., Any]:
-        """What sends the next request of operation ``op`` from here."""
-        if self._by_policy is not None:
-            return self._by_policy.get(op) or self._client_for(op)
-        return self._senders[self.balancer.choose(op) if self._always is None else self._always]
+    @property
+    def pinned(self) -> int:
+        return [target.node for target in self._config.targets].index(str(self._config.client.node))
 
-    def _client_for(self, op: int) -> Callable[..., Any]:
-        """opensearch-py's own client, one for each kind of request: one counter for two that alternate ties each to
-        every other node."""
-        assert self._by_policy is not None
-        client = by_default_policy(
+    def choose(self, op: int) -> int:
+        return self.balancer.choose(op)
+
+    def single(self, number: int) -> Send:
+        made = single(
+            self.targets[number],
+            number,
+            self.namespace,
+            self.access,
+            pool=self._config.at_once,
+            compress=self._config.client.compress,
+        )
+        return made.transport.perform_request
+
+    def by_default_policy(self) -> Send:
+        return self._by_default_policy().transport.perform_request
+
+    def _by_default_policy(self, *, helper: bool = False) -> OpenSearch:
+        return by_default_policy(
             {number: self.targets[number] for number in self.numbers},
             self.namespace,
             self.access,
             pool=self._config.at_once,
             timeout_s=self._config.client.timeout_s,
+            compress=self._config.client.compress,
+            helper=helper,
         )
-        self._by_policy[op] = client.transport.perform_request
-        return self._by_policy[op]
 
-
-class _Second:
-    """What happened in the current second, per operation, for the status line and the driver's validity."""
-
-    def __init__(self, operations: int) -> None:
-        self.lags: list[int] = []
-        self.dropped = 0
-        self.ok = [0] * operations
-        self.bad = [0] * operations
-        self.good = [0] * operations
-        self.latencies: list[list[int]] = [[] for _ in range(operations)]
+    def helped(self, op: int) -> OpenSearch:
+        """The client that the helper of an operation is given, one for each operation, as with others."""
+        if op not in self._helped:
+            self._helped[op] = self._by_default_policy(helper=True)
+        return self._helped[op]
 
 
 class Engine:
@@ -184,6 +182,7 @@ class Engine:
     ) -> None:
         """``report``: see :data:`Report`. ``say``: a message to the parent. ``fail``: ends the process."""
         self._config = config
+        self._share = share_of(config.part)
         self._every = config.every
         self._report = report
         self._say = say
@@ -198,7 +197,8 @@ class Engine:
         self._events = EventWriter(out / DRIVER_EVENTS, self._broken)
         self._rows = RowWriter(out / ARRIVALS, self._broken)
         self._plan_rows = RowWriter(out / SCHEDULED, self._broken)
-        self._schedule = Schedule([operation.rate for operation in config.operations], config.arrivals, config.seed)
+        rates = [operation.rate for operation in config.operations]
+        self._schedule = Schedule(rates, config.arrivals, config.seed, self._share)
         self._workload = workloads.of(config.workload, config.dataset)
         self._requests: Requests = (
             self._workload.strided(config.index, config.documents, config.stride)
@@ -223,16 +223,22 @@ class Engine:
             for each in config.every
         ]
         self._item_rows = RowWriter(out / ITEMS, self._broken) if any(self._bulks) else None
-        self._zones = [_Zone(host, config, number) for number, host in enumerate(config.clients)]
+        self._helpers = [
+            None if each.helper is None or not self._share.has(op) else helpers()[each.helper.kind]
+            for op, each in enumerate(config.every)
+        ]
+        self._told_rows = RowWriter(out / TOLD, self._broken) if any(self._helpers) else None
+        self._calls: dict[Call, gevent.Greenlet] = {}
+        client = clients()[config.client.kind]
+        self._zones = [_Zone(host, config, number, client) for number, host in enumerate(config.clients)]
         self._pool = Pool(config.at_once)
-        self._balanced = config.client.kind == "load-balancer"
-        self._library_policy = config.client.kind == "opensearch-py"
+        self._balanced, self._library_policy = client.probed, not client.whole
         self._begin = 0
         self._go = Event()
         self._stop_ns: int | None = None
         self._scheduler_done = Event()
         self._closed = False
-        self._second = _Second(len(config.every))
+        self._second = Second(len(config.every))
         self._slices: list[tuple[int, int, float | None]] = []
         self._apart: list[list[tuple[int, int, float | None]]] = [[] for _ in config.usable]
         self._pulse = Pulse(config.instruments)
@@ -246,6 +252,7 @@ class Engine:
             config.documents,
             keys=config.cas.keys if config.cas is not None else 0,
             visible_after_s=config.visible_after_s,
+            alone=config.part.processes == 1,
         )
         self._judge = Judge(
             self._workload,
@@ -256,6 +263,18 @@ class Engine:
             pause=_let_others_on,
             automatic=config.automatic,
         )
+        self._options = [
+            None
+            if each.helper is None
+            else options(
+                each.helper,
+                self._workload,
+                config.alias or config.index,
+                alias=config.alias is not None,
+                automatic=each.automatic,
+            )
+            for each in config.every
+        ]
         self._checks = self._checks_on_data()
 
     def _checks_on_data(self) -> list[Paced]:
@@ -326,7 +345,7 @@ class Engine:
             "gevent": gevent.__version__,
             "opensearch-py": opensearchpy.__versionstr__,
         }
-        self._events.write("driver.start", pid=os.getpid(), versions=versions)
+        self._events.write("driver.start", pid=os.getpid(), versions=versions, **of_several(self._config.part))
         if self._balanced:
             own = [zone for zone in self._zones if zone.host.through is None]  # others have a balancer that probes
             pairs = [(zone, number) for zone in own for number in zone.numbers]
@@ -339,7 +358,8 @@ class Engine:
                     self._spawn(self._keep_asking_the_controller, zone, zone.host.controller)
         self._spawn(self._keep_flushing)
         self._spawn(self._keep_watching)
-        self._spawn(self._keep_measuring_the_machine)
+        if self._config.part.process == 0:
+            self._spawn(self._keep_measuring_the_machine)
         if self._config.usable:
             self._spawn(self._keep_measuring_apart)
         self._spawn(self._pulse.beat, lambda: self._closed)
@@ -350,9 +370,9 @@ class Engine:
         self._go.set()
         for check in self._checks:
             self._spawn(check.walk, start_ns)
-        for number, loop in enumerate(self._config.closed):
-            for _ in range(loop.clients):
-                self._spawn(self._keep_sending, len(self._config.operations) + number, start_ns)
+        for number, loop in enumerate(self._config.closed, len(self._config.operations)):
+            for _ in range(clients_of(self._share, number, loop.clients)):
+                self._spawn(self._keep_sending, number, start_ns)
 
     def run(self) -> None:
         """Walk the schedule until stopped: the whole task of the one locust user."""
@@ -380,7 +400,10 @@ class Engine:
                 check.stop()
         self._scheduler_done.wait(timeout=2)
         end = time.monotonic() + self._patience + 1
-        self._pool.join(timeout=self._patience + 1)
+        while self._calls and time.monotonic() < end:
+            self._end_waiting_calls()
+            self._pool.join(timeout=_STOP_S)
+        self._pool.join(timeout=max(0.0, end - time.monotonic()))
         for check in self._checks:  # a document that was just written gets the time to be found
             check.join(max(2.0, end - time.monotonic()))
         self.close("stopped")
@@ -401,7 +424,7 @@ class Engine:
         if errors := self._said.taken():
             last["errors"] = errors
         files: list[Paced | EventWriter | RowWriter | Examples] = [*self._checks]
-        files += [] if self._item_rows is None else [self._item_rows]
+        files += [rows for rows in (self._item_rows, self._told_rows) if rows is not None]
         files += [self._rows, self._plan_rows, self._wrong]
         for file in [*files, self._stale] if self._stale is not None else files:
             with suppress(OSError):  # ``_broken`` has heard of it
@@ -435,6 +458,13 @@ class Engine:
             now, second = ahead, second + 1
             ahead = self._plan(begin + second * SECOND)  # on disk a whole second before its first is due
             self._walk_second(now)
+            if not now and self._config.part.processes > 1:  # its operations may all be slow, or it may have none
+                self._reach(begin + (second - 1) * SECOND)
+
+    def _reach(self, t: int) -> None:
+        """Wait until a moment (ns), or until the load is stopped."""
+        while self._stop_ns is None and (wait := t - time.monotonic_ns()) > 0:
+            gevent.sleep(min(wait / SECOND, _STOP_S))
 
     def _plan(self, until_ns: int) -> list[tuple[int, int, int]]:
         """Write the schedule up to ``until_ns`` to disk and return it as (k, op, intended)."""
@@ -475,7 +505,7 @@ class Engine:
             gevent.sleep(wait / SECOND)
         while self._stop_ns is None and not self._closed:
             k, intended = self._schedule.take(), time.monotonic_ns()
-            self._plan_rows.add(_PLAN_ROW.pack(k, op, intended))
+            self._plan_rows.add(PLAN_ROW.pack(k, op, intended))
             self._plan_rows.flush()
             sent = self._pool.spawn(self._arrive, k, op, intended)
             sent.join()
@@ -494,6 +524,8 @@ class Engine:
         client = client_of(k, op, len(self._zones), self._config.seed)
         if (bulks := self._bulks[op]) is None:
             outcome, status, length, _ = self._send(k, op, client, trace, start)
+        elif self._helpers[op] is not None:
+            outcome, status, length = self._call(bulks, k, op, client, trace)
         else:
             outcome, status, length = self._send_bulk(bulks, k, op, client, trace, start)
         end = time.monotonic_ns()
@@ -517,6 +549,47 @@ class Engine:
         if (outcomes := fates.items) is not None:
             self._record_items(k, outcomes)
         return int(fates.outcome), status, length
+
+    def _call(self, bulks: Bulks, k: int, op: int, client: int, trace: Trace) -> tuple[int, int, int]:
+        """Send the documents of a bulk by one call of a helper. Outcome, status of the last request, bytes of all
+        answers."""
+        helper, given, name = self._helpers[op], self._options[op], self._every[op].name
+        assert helper is not None and given is not None
+        call = Call(
+            bulks.numbers(k),
+            self._judge,
+            lambda: self._stop_ns is not None,
+            partial=lambda status, text, node: self._said.partial(name, status, text, self._node(node)),
+            raised=lambda error, node: self._said.raised(name, error, self._node(node)),
+            wrong=lambda says, node: self._wrong.note(name, says, self._node(node), k),
+        )
+        self._calls[call] = gevent.getcurrent()
+        CURRENT.set(call)
+        error: Exception | None = None
+        try:
+            helper.send(self._zones[client].helped(op), bulks.numbers(k), given, call)
+        except Exception as raised:
+            error = raised
+            if not isinstance(raised, OpenSearchException | Stopped):
+                self._surprise(raised)
+        finally:
+            del self._calls[call]
+        call.ended(error)
+        trace.node, trace.attempts = call.node, call.attempts
+        if (outcomes := call.items) is not None:
+            self._record_items(k, outcomes)
+        if self._told_rows is not None and not self._closed:
+            self._told_rows.add(entry(k, call.heard))
+        return int(call.outcome), call.status, call.length
+
+    def _node(self, number: int) -> str:
+        return self._config.targets[number].node
+
+    def _end_waiting_calls(self) -> None:
+        """End the calls of helpers that wait before they send again; that may be for minutes."""
+        for call, caller in list(self._calls.items()):
+            if call.idle:
+                caller.kill(Stopped(), block=False)
 
     def _goes_on(self, seconds: float) -> bool:
         """Wait for so long, at most until the load is stopped; whether it goes on."""
@@ -595,7 +668,7 @@ class Engine:
     ) -> None:
         if self._closed:
             return
-        self._rows.add(_ROW.pack(k, op, outcome, status, client, node, min(attempts, 255), 0, intended, start, end))
+        self._rows.add(ROW.pack(k, op, outcome, status, client, node, min(attempts, 255), 0, intended, start, end))
         second = self._second
         if outcome == _OK:
             second.ok[op] += 1
@@ -706,6 +779,8 @@ class Engine:
             if not self._closed:
                 if self._item_rows is not None:  # first: a bulk's own row says that its documents are there
                     self._item_rows.flush()
+                if self._told_rows is not None:
+                    self._told_rows.flush()
                 self._rows.flush()
 
     def _keep_measuring_the_machine(self) -> None:
@@ -744,13 +819,13 @@ class Engine:
                 return
             now, cpu_now = time.monotonic(), time.process_time()
             slices, self._slices = self._slices, []
-            second, self._second = self._second, _Second(len(self._config.every))
+            second, self._second = self._second, Second(len(self._config.every))
             own: dict[str, Any] = {
                 "cpu": round((cpu_now - cpu_then) / (now - then), 4),
                 "processors": slices,
                 **self._taken_apart(),
                 "pulse": self._pulse.taken(),
-                "lag_p99_ms": _percentile_ms(second.lags, 0.99),
+                "lag_p99_ms": percentile_ms(second.lags, 0.99),
                 "in_flight": len(self._pool),
                 "dropped": second.dropped,
                 **({"errors": errors} if (errors := self._said.taken()) else {}),
@@ -764,16 +839,7 @@ class Engine:
                     **own,
                     "sent_total": self._sent,
                     "dropped_total": self._dropped,
-                    "operations": {
-                        operation.name: {
-                            "ok": second.ok[op],
-                            "bad": second.bad[op],
-                            "good": second.good[op],
-                            "p50_ms": _percentile_ms(second.latencies[op], 0.5),
-                            "p99_ms": _percentile_ms(second.latencies[op], 0.99),
-                        }
-                        for op, operation in enumerate(self._every)
-                    },
+                    "operations": second.words(self._every),
                     "in_use": {
                         zone.host.zone: [self._config.targets[n].node for n in zone.balancer.in_use]
                         for zone in self._zones
@@ -782,13 +848,6 @@ class Engine:
                     else {},
                 }
             )
-
-
-def _percentile_ms(times_ns: list[int], share: float) -> float | None:
-    if not times_ns:
-        return None
-    times_ns.sort()
-    return round(times_ns[min(len(times_ns) - 1, int(share * len(times_ns)))] / 1e6, 3)
 
 
 def _short(error: BaseException) -> str:

@@ -20,13 +20,11 @@ from opensearchpy.exceptions import TransportError
 
 from chaos.history.format import Outcome
 from chaos.history.writer import Broken, EventWriter
-from chaos.load.clients import Trace
+from chaos.load.client import Send
+from chaos.load.connections import Trace
 from chaos.load.outcomes import answered, of_error
 from chaos.load.schedule import SECOND
 from chaos.opensearch.rest import UNREADABLE
-
-Send = Callable[..., Any]
-"""``perform_request`` of a client's transport."""
 
 
 @dataclass(frozen=True)

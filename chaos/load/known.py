@@ -7,6 +7,7 @@ allowed beyond ``index.refresh_interval``. It can find no more than what was eve
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, deque
 from collections.abc import Callable, Collection
 
@@ -27,7 +28,8 @@ class Known:
 
     ``found_by``: of a document's id, see :meth:`chaos.load.workload.Workload.found_by`. ``documents`` and ``keys``: how
     many were there before the load. ``visible_after_s``: seconds until an acknowledged document must be found by a
-    search; None: not known, so only what was there before is counted on.
+    search; None: not known, so only what was there before is counted on. ``alone``: no other process writes; where one
+    does, nobody here knows how many documents there can be.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class Known:
         *,
         keys: int = 0,
         visible_after_s: float | None = None,
+        alone: bool = True,
     ) -> None:
         self._found_by = found_by
         self._after = None if visible_after_s is None else int(visible_after_s * SECOND)
@@ -45,7 +48,9 @@ class Known:
             self._least.update(found_by(preload_id(n)))
         self._most = Counter(self._least)
         self._fresh: deque[tuple[int, Collection[Asked]]] = deque(maxlen=MOST_FRESH)
-        self.last = {"p": documents - 1, "c": keys - 1, "w": -1, "v": -1}
+        unknown = -1 if alone else sys.maxsize
+        self._alone = alone
+        self.last = {"p": documents - 1, "c": keys - 1, "w": unknown, "v": unknown}
         """The highest number of each kind of id that was there before or has been sent."""
         self._all = documents + keys
 
@@ -71,6 +76,8 @@ class Known:
 
     def most(self, asks: Asked | None) -> int:
         """How many documents a search can find that is answered now."""
+        if not self._alone:
+            return sys.maxsize
         return self._all if asks is None else self._most[asks]
 
 

@@ -1,21 +1,14 @@
 """The locust side of the load driver; started by :mod:`chaos.load.driver`, never by hand.
 
-locust brings the process, its statistics and its end; the one user's one task is the open loop. The parent is
-at the other end of a socket that speaks JSON lines: it configures, says *go* and *stop*. The end of that
-socket means that the parent is dead: write what there is, and exit.
+locust brings the process, its statistics and its end; the one user's one task is the open loop. What is said between
+parent and driver: :mod:`chaos.load.control`.
 """
 
 from __future__ import annotations
 
-import ctypes
 import gc
-import json
-import logging
 import os
 import random
-import resource
-import signal
-import socket
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -26,36 +19,14 @@ from locust.env import Environment
 from locust.exception import StopUser
 
 from chaos.load.config import DriverConfig
+from chaos.load.control import CONTROL, Control, settle_in
 from chaos.load.engine import Engine
 
-_PR_SET_PDEATHSIG = 1
 _FAREWELL_S = 1.0
 """For the last word to a parent that may not be reading."""
 
 _engine: Engine | None = None
 _ready = gevent.event.Event()
-
-
-class Control:
-    """The child's end of the socket to the parent."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._socket = socket.socket(fileno=descriptor)
-        self._lines = self._socket.makefile("r", encoding="utf-8")
-
-    def read(self) -> dict[str, Any] | None:
-        """The parent's next message; None when there is no parent any more."""
-        try:
-            line = self._lines.readline()
-        except OSError:
-            return None
-        return json.loads(line) if line.endswith("\n") else None
-
-    def say(self, message: dict[str, Any]) -> None:
-        try:
-            self._socket.sendall(json.dumps(message).encode() + b"\n")
-        except OSError:  # the reading side notices the parent's death
-            logging.debug("the parent does not listen")
 
 
 class OpenLoop(User):
@@ -71,21 +42,10 @@ class OpenLoop(User):
         raise StopUser
 
 
-def _die_with(parent: dict[str, Any]) -> None:
-    """Ask the kernel for a signal when the parent dies, in case the end of the socket is not noticed.
-
-    Only where the parent started us from its main thread, for the kernel means the death of that thread.
-    """
-    if parent["main_thread"]:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent["pid"]:
-        os._exit(3)
-
-
 @events.init.add_listener  # type: ignore[untyped-decorator]
 def _begin(environment: Environment, **_: Any) -> None:
     global _engine
-    control = Control(int(os.environ["OPENSEARCH_CHAOS_CONTROL"]))
+    control = Control(int(os.environ[CONTROL]))
     first = control.read()
     if first is None:
         os._exit(3)
@@ -112,12 +72,7 @@ def _begin(environment: Environment, **_: Any) -> None:
             os._exit(1)
 
     try:
-        _die_with(first["parent"])
-        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-        # every failed request would be logged with its stack otherwise; the history has them all
-        logging.getLogger("opensearch").setLevel(logging.CRITICAL)
-        logging.getLogger("urllib3").setLevel(logging.ERROR)
+        settle_in(first["parent"])
         config = DriverConfig.model_validate(first["config"])
         random.seed(config.seed)  # opensearch-py shuffles its hosts
         fire = environment.events.request.fire

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,14 +20,38 @@ SECOND = 1_000_000_000
 _MARGIN = 1e-3  # of a period: keeps an even plan's arrivals off the edges of seconds, where rounding decides
 
 
+class Share(NamedTuple):
+    """Which arrivals of a load one process sends.
+
+    Of each of ``operations`` (their numbers; None: all) every ``of``-th, from ``first`` on. So processes that share an
+    operation have the same rate at every moment, each knows its own arrivals without asking another, and none is tied
+    to an operation or a zone, as it might be if all arrivals of a load were dealt out in turn. ``process`` of
+    ``processes`` in all: arrivals have the numbers that leave this rest, so no two have the same.
+    """
+
+    operations: tuple[int, ...] | None = None
+    first: int = 0
+    of: int = 1
+    process: int = 0
+    processes: int = 1
+
+    def has(self, op: int) -> bool:
+        return self.operations is None or op in self.operations
+
+
+ALL = Share()
+"""That of the only process."""
+
+
 class Schedule:
-    """The plan of one load. Times are ns from its start; arrivals are numbered from 0 over all operations.
+    """The plan of one load, or of a process's share of it. Times are ns from its start; arrivals are numbered from 0
+    over all operations.
 
     ``rates``: arrivals per second of each operation. ``law``: ``uniform`` (evenly spaced per operation, the
     operations shifted against each other by a seeded fraction of their period) or ``poisson``.
     """
 
-    def __init__(self, rates: Sequence[float], law: str, seed: int) -> None:
+    def __init__(self, rates: Sequence[float], law: str, seed: int, share: Share = ALL) -> None:
         if law not in ("uniform", "poisson"):
             raise ValueError(f"unknown arrival law {law!r}")
         self.rates = tuple(float(rate) for rate in rates)
@@ -37,6 +62,8 @@ class Schedule:
             for op in range(len(self.rates))
         ]
         self._planned_to = 0
+        self._share = share
+        self._gone = [0] * len(self.rates)
         self._next_k = 0
 
     def times(self, op: int, begin: int, end: int) -> np.ndarray:
@@ -66,21 +93,33 @@ class Schedule:
     def take(self) -> int:
         """The number of an arrival that is in no plan: of a closed loop."""
         self._next_k += 1
-        return self._next_k - 1
+        return int(self._number(self._next_k - 1))
+
+    def _number(self, place: Any) -> Any:
+        """The number of this process's arrival in a place (from 0), or an array of them."""
+        return place * self._share.processes + self._share.process
 
     def until(self, end: int) -> np.ndarray:
         """The next arrivals, from where the last call ended, up to (not including) ``end``.
 
         Rows of dtype :data:`~chaos.history.format.SCHEDULED` in the order of ``intended``; ``k`` goes on.
         """
-        parts = [self.times(op, self._planned_to, end) for op in range(len(self.rates))]
+        parts = [self._own(op, self.times(op, self._planned_to, end)) for op in range(len(self.rates))]
         self._planned_to = max(self._planned_to, end)
         intended = np.concatenate(parts)
         ops = np.repeat(np.arange(len(parts), dtype=np.uint8), [len(part) for part in parts])
         order = np.argsort(intended, kind="stable")  # a tie goes to the earlier operation
         rows = np.zeros(len(intended), SCHEDULED)
-        rows["k"] = self._next_k + np.arange(len(rows), dtype=np.uint64)
+        rows["k"] = self._number(self._next_k + np.arange(len(rows), dtype=np.int64))
         rows["op"] = ops[order]
         rows["intended"] = intended[order]
         self._next_k += len(rows)
         return rows
+
+    def _own(self, op: int, times: np.ndarray) -> np.ndarray:
+        """Those of an operation's next arrivals that are of this share."""
+        share, gone = self._share, self._gone[op]
+        self._gone[op] += len(times)
+        if not share.has(op):
+            return times[:0]
+        return times if share.of == 1 else times[(share.first - gone) % share.of :: share.of]

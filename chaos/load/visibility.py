@@ -38,9 +38,10 @@ from gevent.event import Event
 from chaos.base.ids import probe_id
 from chaos.history.format import Outcome
 from chaos.history.writer import PROBES, Broken
+from chaos.load.client import Send
 from chaos.load.config import VisibilityConfig
 from chaos.load.examples import Told
-from chaos.load.exchange import Allowance, Paced, Send, ask
+from chaos.load.exchange import Allowance, Paced, ask
 from chaos.load.known import Known
 from chaos.load.right import EVERY, Judge, fields_of
 from chaos.load.turns import at, mixed

@@ -41,11 +41,13 @@ import numpy as np
 
 from chaos.base.errors import ChaosError, LabError
 from chaos.base.ids import is_key, is_ours
+from chaos.history.format import CallerTold
 from chaos.load import workloads
 from chaos.load.workload import Workload
 from chaos.observe.contents import SOURCES, WAYS, WHOLE, Contents, Sourced, Wanted, chosen, look_inside, odd
 from chaos.observe.copies import CopySearch, NotRead, Shared, odd_answer, page
 from chaos.observe.idsets import Collected, Ids, parsed, parts
+from chaos.observe.told import everything, held_against
 from chaos.observe.written import Written
 from chaos.opensearch.rest import UNREADABLE
 from chaos.opensearch.routing import shard_of
@@ -206,6 +208,7 @@ def read_back(
     seed: int = 0,
     workload: Workload | None = None,
     automatic: bool = False,
+    told: Mapping[CallerTold, Ids] | None = None,
 ) -> dict[str, Any]:
     """Read every copy and compare; the answer is the content of ``history/readback.json``.
 
@@ -213,7 +216,8 @@ def read_back(
     other documents then. ``seed``: of the run; it draws the sample where there are too many documents. ``workload``:
     what the documents must be; None: those of experiments that name no other. ``automatic``: written documents have
     ids that OpenSearch gave them, and are known by the value that they were routed by; one that is there twice is
-    *stored twice*, and none too many.
+    *stored twice*, and none too many. ``told``: what helpers told their callers of documents, to be held against what
+    is there; nothing where there was none.
 
     Never raises for the cluster's failures: what could not be read makes ``complete`` false, with the reason.
     """
@@ -265,7 +269,22 @@ def read_back(
     result = found.to_json()
     if automatic:
         result |= stored_twice(reads)
+    if told:
+        result["told"] = _told_of(told, found)
     return {**empty, **result, "seconds": round(time.monotonic() - began, 3)}
+
+
+def _told_of(told: Mapping[CallerTold, Ids], found: Comparison) -> dict[str, Any]:
+    """What callers were told, held against every copy that was read."""
+    there, twice, unknown = Ids(), Ids(), Ids()
+    for read in found.reads:
+        there |= read.ids.only("w")
+        twice |= read.twice
+    for shard, mine in enumerate(everything(told).by_shard(found.shards, found.routing_shards)):
+        here = found.by_shard.get(shard, [])
+        if shard not in found.destroyed and not (here and all(read.error is None for read in here)):
+            unknown |= mine
+    return held_against(told, there, twice, unknown)
 
 
 def stored_twice(reads: list[CopyRead]) -> dict[str, Any]:

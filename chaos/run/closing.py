@@ -17,7 +17,7 @@ from chaos.faults.lifecycle import undo_entries
 from chaos.faults.patience import patiently
 from chaos.history import History, compact, seal
 from chaos.history.events import LEFT_OUT, AbortUndone, ClusterSettled, LoadCeased, LoadStop, Note, RunEnd
-from chaos.observe import proof
+from chaos.observe import proof, told
 from chaos.observe.readback import read_back
 from chaos.observe.written import Written
 from chaos.opensearch.views import await_green, newest, views
@@ -182,8 +182,9 @@ class Closing(RunState):
         self.check_late_stop()
         if self.outcome == "finished":
             load = self.experiment.load
+            history = History.open(self.folder)
             written = Written.of(
-                History.open(self.folder),
+                history,
                 documents=load.documents,
                 keys=self.cas_keys,
                 writer=None if load.writer is None else load.writer.name,
@@ -202,6 +203,7 @@ class Closing(RunState):
                     seed=self.seed,
                     workload=self.workload,
                     automatic=load.writer is not None and load.writer.automatic,
+                    told=told.heard(history, load.stride) if any(each.client for each in load.every) else None,
                 ),
                 self.stop.was_asked,
                 0.0,
@@ -226,7 +228,8 @@ class Closing(RunState):
             self.identity.stop()
         if self.driver is not None:
             self.driver.kill()
-            self.dirt += [f"the load driver (process {self.driver.pid}) does not die"] if self.driver.alive else []
+            alive = [each.pid for each in self.driver.processes if each.alive]
+            self.dirt += [f"the load driver (process {pid}) does not die" for pid in alive]
         self.end_instruments(Ends.LOAD)
         self.lab.write_logs()
         self.keep_logs()

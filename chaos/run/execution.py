@@ -24,6 +24,7 @@ from chaos.history.events import Note, RunStart
 from chaos.history.format import RULES
 from chaos.history.models import Plan
 from chaos.history.writer import AUDIT
+from chaos.load import drivers
 from chaos.programs.audit import Workload, audit, documentation
 from chaos.programs.audit import cluster as audited
 from chaos.run import guards, plan, space
@@ -56,6 +57,7 @@ def refuse_lacking(
     experiment: Experiment, providers: Providers, lab: BaseLab | None = None, kind: str = kinds.DEFAULT
 ) -> None:
     """Raises Lacking when this lab, or one of this kind that is still to be made, cannot do what the faults need."""
+    drivers.need_package(experiment.load)
     plan.refuse_lacking(experiment, offers_for(experiment, providers, lab, kind))
 
 

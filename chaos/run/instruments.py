@@ -29,6 +29,7 @@ from chaos.history import EventWriter, controllers
 from chaos.history.events import Event, Note
 from chaos.history.writer import Events
 from chaos.load.driver import Driver
+from chaos.load.drivers import Drivers
 from chaos.observe import disks
 from chaos.opensearch.views import Counts, View
 from chaos.run import commanding
@@ -133,7 +134,7 @@ class Run(Protocol):
     stop: Stop
     there: OnTarget | None
     counted: Counts
-    driver: Driver | None
+    driver: Driver | Drivers | None
     instruments: Instruments
 
     def note(self, event: Event, *, t: int | None = None) -> None: ...
@@ -172,8 +173,9 @@ class RunContext:
     def processes(self) -> dict[str, int]:
         run = self._run
         found = of_lab(run.lab) if kinds.named(run.lab.kind).shares_processors else {}
-        if run.driver is not None and run.driver.pid is not None and run.driver.alive:
-            found[DRIVER] = run.driver.pid
+        for each in run.driver.processes if run.driver is not None else ():
+            if each.pid is not None and each.alive:
+                found[DRIVER if each.name == "driver" else each.name] = each.pid
         return found
 
     def places(self) -> list[Any]:

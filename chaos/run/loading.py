@@ -15,17 +15,19 @@ from chaos.checks import deciding
 from chaos.checks.instrument import Begins, Child, ProcessorSets, Steering
 from chaos.checks.record import Record
 from chaos.definitions.actions import Weights
-from chaos.definitions.experiment import ClosedLoop, Operation, Retry
+from chaos.definitions.experiment import ClosedLoop, Helper, Operation, Retry
 from chaos.faults.moves import Move, Reversible, is_open
 from chaos.history import History
 from chaos.history.events import IndexShape, LoadStart, MachineDecides, Warm
 from chaos.history.writer import ECHO
+from chaos.load import drivers
 from chaos.load.config import (
     CasConfig,
     ClientConfig,
     ClientHost,
     ClosedConfig,
     DriverConfig,
+    HelperConfig,
     Instrument,
     OperationConfig,
     ProbeConfig,
@@ -33,7 +35,7 @@ from chaos.load.config import (
     Target,
     VisibilityConfig,
 )
-from chaos.load.driver import Driver, DriverError
+from chaos.load.driver import DriverError
 from chaos.observe.counted import Counted
 from chaos.opensearch.administration import explicit_settings, new_owner
 from chaos.opensearch.requests import write_alias
@@ -69,6 +71,21 @@ def retry_config(given: Retry | None) -> RetryConfig | None:
         most_s=float(given.most),
         exponential=given.backoff == "exponential",
         jitter=given.jitter,
+    )
+
+
+def helper_config(given: Helper | None) -> HelperConfig | None:
+    """What the driver is told of a helper as a definition has it."""
+    if given is None:
+        return None
+    return HelperConfig(
+        kind=given.kind,
+        chunk_size=given.chunk_size,
+        max_retries=given.max_retries,
+        initial_backoff_s=float(given.initial_backoff),
+        max_backoff_s=float(given.max_backoff),
+        raise_on_error=given.raise_on_error,
+        raise_on_exception=given.raise_on_exception,
     )
 
 
@@ -111,6 +128,7 @@ class Loading(RunState):
             client=ClientConfig(
                 kind=load.client.kind,
                 timeout_s=float(load.client.timeout),
+                compress=load.client.compress,
                 node=load.client.node,
                 probe=ProbeConfig(path=probe, verify=load.client.verify_health_checks),
                 steered_s=STEERED_SECONDS if self.experiment.controller is not None else None,
@@ -123,6 +141,7 @@ class Loading(RunState):
             instruments=() if planned else tuple(map(self.instrument, self.pulsed)),
             usable=() if planned or limits is None else tuple(map(tuple, limits.sets())),
             access=self.lab.access,
+            processes=load.processes,
         )
 
     def _requests(self, operation: Operation | ClosedLoop) -> dict[str, Any]:
@@ -134,6 +153,7 @@ class Loading(RunState):
             "items": operation.items,
             "retry": retry_config(operation.retry),
             "automatic": operation.automatic,
+            "helper": helper_config(operation.client),
         }
 
     @property
@@ -263,14 +283,15 @@ class Loading(RunState):
                 raise LabError("the cluster has no elected manager that says which indices are there")
             self.counted = Counted(self.index, first, self.events)
         self.instruments.start(Begins.INDEX)
-        self.driver = Driver(self.driver_config(), self.folder / "logs" / "driver.log", self.driver_failed)
+        self.driver = drivers.of(self.driver_config(), self.folder / "logs" / "driver.log", self.driver_failed)
         with self.unless_stopped():
             self.driver.start()
-        if self.driver.pid is not None:
-            if self.there is not None:
-                self.write_down(self.driver.pid)
-            self.lab.instrument(self.driver.pid)
-            self.instruments.add(Child("driver", "driver", None, self.driver.pid, *self.driver.ending, self.driver.log))
+        for each in self.driver.processes:
+            if each.pid is not None:
+                if self.there is not None:
+                    self.write_down(each.pid)
+                self.lab.instrument(each.pid)
+                self.instruments.add(Child("driver", each.name, None, each.pid, *each.ending, each.log))
         self.instruments.start(Begins.LOAD)
         self.stop.check()
         with self.unless_stopped():

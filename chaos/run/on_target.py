@@ -19,10 +19,12 @@ from chaos.checks import instruments
 from chaos.definitions import Experiment, Topology
 from chaos.definitions.actions import ExcludeVotes
 from chaos.definitions.existing import Existing, ExistingFile, load_existing, today
+from chaos.definitions.experiment import Operation
 from chaos.faults.effects import not_back
 from chaos.faults.holding import facts, told
 from chaos.faults.moves import Move
 from chaos.faults.offers import Offers
+from chaos.load import drivers
 from chaos.opensearch import canaries
 from chaos.opensearch.administration import explicit_settings, reading
 from chaos.opensearch.foreign import CANARY
@@ -64,15 +66,20 @@ def most_requests(experiment: Experiment) -> float:
     """Requests per second that the load makes at most, but for those that look for documents of visibility.
 
     A bulk counts as its documents: a cap was agreed on for requests of one document. A compare-and-set is a get and a
-    write; a client that tries again makes each request that often.
+    write; a client that tries again makes each request that often, and so does a helper.
     """
     load = experiment.load
-    rate = sum(
-        float(each.rate) * each.items * (1 if each.retry is None else 1 + each.retry.times) for each in load.operations
-    )
+    rate = sum(float(each.rate) * each.items * (1 + _again(each)) for each in load.operations)
     rate += 2 * float(load.cas.rate) if load.cas is not None else 0.0
     rate += float(load.visibility.rate) if load.visibility is not None else 0.0
     return rate * load.client.attempts
+
+
+def _again(operation: Operation) -> int:
+    """How often what was rejected of a bulk is sent again at most."""
+    if operation.client is not None:
+        return operation.client.max_retries
+    return 0 if operation.retry is None else operation.retry.times
 
 
 def looking(experiment: Experiment) -> float:
@@ -97,6 +104,9 @@ def refused_caps(experiment: Experiment, target: Existing) -> list[Row]:
         names = ", ".join(f"load.{each.name}" for each in load.closed)
         says = f"{names} is a closed loop, whose requests per second depend on the cluster, so no cap can be held"
         return [Row("caps", Sign.BLOCKS, says, "give it a rate and an objective instead of clients")]
+    if apart := drivers.apart(load):
+        says = f"load.{apart[0]} is sent by a driver whose connections do not ask whose cluster answers"
+        return [Row("client", Sign.BLOCKS, says, "use a helper that is not asynchronous, for example helpers.bulk")]
     rate = most_requests(experiment) + LEAST_LOOKS * looking(experiment)
     copies = topology.shards * (topology.replicas + 1)
     if experiment.controller is not None:

@@ -20,6 +20,7 @@ from chaos.history import EventWriter
 from chaos.history.events import Abort, Error, Event, GuardTripped, Note, StageBegun
 from chaos.load import workloads
 from chaos.load.driver import Driver
+from chaos.load.drivers import Drivers
 from chaos.observe import disks
 from chaos.observe.identity import Identity
 from chaos.opensearch.views import Counts, everything
@@ -108,7 +109,7 @@ class RunState:
             stop.at_once = self.cease
         self.planned = plan.by_phase(experiment)
         self.labels: dict[str, list[str]] = {}
-        self.driver: Driver | None = None
+        self.driver: Driver | Drivers | None = None
         self.instruments = Instruments()
         self.instruments.make(RunContext(self))
         steering = self.instruments.provided(Steering)

@@ -21,6 +21,7 @@ from chaos.history import History
 from chaos.history.format import ARRIVAL
 from chaos.history.writer import ARRIVALS, CAS, DRIVER_EVENTS, PROBES, SCHEDULED, STALE
 from chaos.load import driver as driving
+from chaos.load import drivers
 from chaos.load.config import (
     CasConfig,
     ClientConfig,
@@ -77,17 +78,17 @@ def run(tmp_path):
 @pytest.fixture
 def drive(run):
     """Start a driver and let it go; it never outlives the test."""
-    drivers = []
+    started = []
 
-    def start(config: DriverConfig) -> Driver:
-        driver = Driver(config, run / "logs" / "driver.log")
-        drivers.append(driver)
+    def start(config: DriverConfig) -> Driver | drivers.Drivers:
+        driver = drivers.of(config, run / "logs" / "driver.log")
+        started.append(driver)
         driver.start()
         driver.go()
         return driver
 
     yield start
-    for driver in drivers:
+    for driver in started:
         driver.kill()
 
 
@@ -530,6 +531,7 @@ LISTENER = """
 import sys, time
 from pathlib import Path
 from chaos.load import driver as driving
+from chaos.load import drivers
 from chaos.load.config import DriverConfig
 driving.SILENT_SECONDS = 2.0
 told = []

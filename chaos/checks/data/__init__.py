@@ -31,7 +31,12 @@ def violations(record: Record) -> list[str]:
 def gaps(record: Record) -> tuple[Gap, ...]:
     """Operations of the plan that never succeeded, or of which a stretch is missing: nothing was shown about them."""
     found = []
-    counted = max((int(e.get("stale") or 0) for e in record.driver if e.get("kind") == "driver.stop"), default=0)
+    stale: dict[int, int] = {}
+    for event in record.driver:
+        if event.get("kind") == "driver.stop":
+            process = int(event.get("process", 0))
+            stale[process] = max(stale.get(process, 0), int(event.get("stale") or 0))
+    counted = sum(stale.values())
     if len(record.stale) < counted:
         found.append(f"only {len(record.stale)} of {text.plural(counted, 'stale read')} of the load are recorded")
     if planned(record, "cas") is not None:

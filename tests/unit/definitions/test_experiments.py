@@ -246,6 +246,9 @@ def test_a_step_can_be_made_in_python() -> None:
 DURATION = "a duration is a number and ms, s, m or h, for example 300ms or 20s or 8m"
 RATE = "a rate is a number and /s or /min, for example 100/s or 6000/min"
 
+BULK = "rate: 100/s, good: ok within 100ms, operation: bulk, items: 9"
+BY_LIBRARY = [("phases:", "  client: {kind: opensearch-py}\nphases:")]
+
 SHAPE = {
     "no unit": ([("60s, inj", "60, inj")], [f"9:19: for: 60 has no unit: {DURATION}"]),
     "unknown key": ([(HEALTHY, "healthy:  {fro: 30s")], ['8:14: unknown key "fro": did you mean "for"?']),
@@ -405,6 +408,14 @@ SHAPE = {
             "or 'role data and zone b', or 'clients', 'clients of zone c' or 'everything in zone c'"
         ],
     ),
+    "a helper that there is none of": (
+        [(WRITE, f"  write: {{{BULK}, client: {{kind: helpers.bulky}}}}\n")],
+        ["6:89: kind: expected helpers.async_bulk, helpers.bulk or helpers.streaming_bulk, got 'helpers.bulky'"],
+    ),
+    "a helper's waits that shrink": (
+        [(WRITE, f"  write: {{{BULK}, client: {{kind: helpers.bulk, max_backoff: 1s}}}}\n")],
+        ["6:82: client: max_backoff 1s is less than initial_backoff 2s: expected as much or more"],
+    ),
     "inside a list of faults": (
         [(LATENCY, "{node.kill: [{target: zone c}, {trget: 3}]}")],
         [
@@ -459,6 +470,34 @@ MEANING = {
     "a retry of single writes": (
         [(WRITE, "  write: {rate: 100/s, good: ok within 100ms, retry: {times: 3}}\n")],
         ["6:54: what is sent again is what was rejected of a bulk: expected operation: bulk, or no retry"],
+    ),
+    "a helper of single writes": (
+        [(WRITE, "  write: {rate: 100/s, good: ok within 100ms, client: {kind: helpers.bulk}}\n"), *BY_LIBRARY],
+        [
+            "6:47: helpers.bulk sends bulks: expected operation: bulk and items, for example items: 500, "
+            "or no client here"
+        ],
+    ),
+    "a helper that sends again, beside a retry": (
+        [
+            (WRITE, f"  write: {{{BULK}, retry: {{times: 3}}, client: {{kind: helpers.bulk}}}}\n"),
+            *BY_LIBRARY,
+        ],
+        ["6:74: helpers.bulk sends again by itself: expected max_retries in client, and no retry here"],
+    ),
+    "a helper without the client of its library": (
+        [(WRITE, f"  write: {{{BULK}, client: {{kind: helpers.bulk}}}}\n")],
+        [
+            "6:74: helpers.bulk runs on opensearch-py's own client, and the load's is load-balancer: "
+            "expected load: {client: {kind: opensearch-py}}"
+        ],
+    ),
+    "what a helper tells, without one": (
+        [("  - {acknowledged.lost: 0}\n", "  - {documents.lost_untold: 0}\n")],
+        [
+            "17:6: documents.lost_untold is about what a helper of a client library tells, and no stream has one: "
+            "expected client in a stream of bulks, for example {kind: helpers.bulk}"
+        ],
     ),
     "reads of several documents": (
         [("100/s, good: ok within 100ms}\n  write", "100/s, good: ok within 100ms, items: 5}\n  write")],

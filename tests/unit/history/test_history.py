@@ -15,6 +15,7 @@ import pytest
 from chaos.base.errors import HistoryError
 from chaos.history import EventWriter, History, Outcome, compact
 from chaos.history.format import ARRIVAL, NO_INDEX, SCHEDULED
+from chaos.history.items import entry
 from chaos.history.reader import OUTCOMES
 from chaos.history.writer import RowWriter, write_tables
 
@@ -61,6 +62,35 @@ def events(run, *given):
     with EventWriter(run / "history" / "events.jsonl") as writer:
         for t, kind, fields in given:
             writer.write(kind, t=t, **fields)
+
+
+def test_the_records_of_several_driver_processes_are_one(run):
+    """Arrival k is of process k modulo their number, and each process has its own end."""
+    other = run / "history" / "driver-1"
+    for process, folder in enumerate((run / "history", other)):
+        rows = np.zeros(10, SCHEDULED)
+        rows["k"], rows["intended"] = np.arange(10) * 2 + process, np.arange(10) * 10 * MS
+        append(folder / "scheduled.bin", rows.tobytes())
+        done = np.zeros(4, ARRIVAL)
+        for name in ("k", "op", "intended"):
+            done[name] = rows[:4][name]
+        append(folder / "arrivals.bin", done.tobytes())
+        append(folder / "items.bin", entry(int(rows["k"][0]), bytes([process, 0])))
+        with EventWriter(folder / "driver.jsonl") as writer:
+            writer.write("driver.start", t=process, process=process, processes=2)
+            writer.write("driver.stop", t=100 * MS, stopped_ns=(50 + 20 * process) * MS)
+    history = History.open(run)
+    assert history.processes == 2
+    assert [event.get("process") for event in history.driver if event["kind"] == "driver.stop"] == [None, 1]
+    frame = history.arrivals
+    known = frame[frame.outcome == "ok"]
+    assert sorted(known.k) == list(range(8))
+    unknown = frame[frame.outcome == "unknown"]  # due before that process had stopped, and without an outcome
+    assert sorted(unknown.k) == [8, 9, 10, 11, 13, 15]
+    assert history.items.k.tolist() == [0, 1] and history.items.outcome.tolist() == [0, 0, 1, 0]
+    compact(run)
+    assert not list(run.glob("history/**/*d.bin")) and not list(run.glob("history/**/arrivals.bin"))
+    assert History.open(run).arrivals.equals(frame)
 
 
 def test_arrivals_are_joined_with_the_schedule(run):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaos.load.schedule import SECOND, Schedule
+from chaos.load.schedule import SECOND, Schedule, Share
 
 rates = st.lists(st.floats(0.2, 2000, allow_nan=False), min_size=1, max_size=3)
 whole_rates = st.lists(st.integers(1, 2000), min_size=1, max_size=3)
@@ -73,3 +73,30 @@ def test_poisson_counts_have_the_mean_and_variance_of_their_rate():
 def test_an_unknown_law_is_refused():
     with pytest.raises(ValueError, match="arrival law"):
         Schedule([1], "bursty", 1)
+
+
+@given(whole_rates, laws, seeds, st.integers(1, 5), st.lists(st.integers(1, 3 * SECOND), max_size=3))
+@settings(max_examples=60, deadline=None)
+def test_processes_that_share_a_load_send_each_arrival_once_under_numbers_of_their_own(rates, law, seed, of, cuts):
+    whole = Schedule(rates, law, seed).until(3 * SECOND)
+    shares = [Share(first=n, of=of, process=n, processes=of) for n in range(of)]
+    plans = []
+    for share in shares:
+        schedule = Schedule(rates, law, seed, share)
+        plans.append(np.concatenate([schedule.until(cut) for cut in [*sorted(cuts), 3 * SECOND]]))
+    together = np.concatenate(plans)
+    for op in range(len(rates)):
+        mine = np.sort(together["intended"][together["op"] == op])
+        assert np.array_equal(mine, whole["intended"][whole["op"] == op])
+        counts = [int((plan["op"] == op).sum()) for plan in plans]
+        assert max(counts) - min(counts) <= 1  # as many of each operation, so none has all of one
+    assert len(np.unique(together["k"])) == len(together)
+    assert all((plan["k"] % of == n).all() for n, plan in enumerate(plans))
+
+
+def test_a_process_has_its_own_operations_and_numbers_closed_loops_beside_them():
+    own = Schedule([100, 50], "uniform", 7, Share(operations=(1,), process=1, processes=2))
+    plan = own.until(SECOND)
+    assert set(plan["op"]) == {1} and len(plan) == 50
+    assert own.take() == 2 * 50 + 1 and own.until(2 * SECOND)["k"][0] == 2 * 51 + 1
+    assert Share(operations=(1,)).has(1) and not Share(operations=(1,)).has(0)

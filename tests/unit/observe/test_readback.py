@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 
 from chaos.checks import contents
 from chaos.history import History
+from chaos.history.format import CallerTold
 from chaos.load.workloads.documents import WORKLOAD, check_of, check_value, numbers
 from chaos.observe import readback
 from chaos.observe.idsets import Ids
 from chaos.observe.readback import NAMED, Asked, CopyRead, Index, compare, read_back
+from chaos.observe.told import held_against
 from chaos.observe.written import Written
 from chaos.opensearch.routing import shard_of
 from chaos.opensearch.views import ShardCopy, View
@@ -545,3 +547,18 @@ def test_only_what_never_reached_a_node_is_refused_for_sure(monkeypatch: pytest.
     assert "w-90" in found.open
     assert {"p-0", "p-1", "c-0", "v-0"} <= found.acknowledged and "v-1" in found.refused
     assert {"v-2", "v-3"} <= found.open and found.probes == {"v-0", "v-1", "v-2", "v-3"}
+
+
+def test_what_clients_were_told_is_held_against_every_copy() -> None:
+    told = {
+        CallerTold.STORED: Ids.of(["w-0", "w-1"]),
+        CallerTold.RAISED: Ids.of(["w-2", "w-3"]),
+        CallerTold.NEVER_SENT: Ids.of(["w-4"]),
+    }
+    there, nowhere = Ids.of(["w-0", "w-2"]), Ids()
+    found = held_against(told, there, twice=Ids.of(["w-2"]), unknown=nowhere)
+    assert found["lost_untold"] == ["w-1"] and found["told_failed_but_stored"] == ["w-2"]
+    assert found["fates"]["raised"] == {"documents": 2, "there": 1, "twice": 1, "absent": 1, "unknown": 0}
+    assert found["fates"]["never_sent"] == {"documents": 1, "there": 0, "twice": 0, "absent": 1, "unknown": 0}
+    unread = held_against(told, there, twice=nowhere, unknown=Ids.of(["w-1"]))
+    assert unread["lost_untold_count"] == 0 and unread["fates"]["stored"]["unknown"] == 1

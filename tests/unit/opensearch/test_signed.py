@@ -24,8 +24,8 @@ from chaos.base.errors import InvalidInput
 from chaos.base.netsock import Endpoint
 from chaos.base.sigv4 import SigV4
 from chaos.history.format import Outcome
-from chaos.load.clients import by_default_policy, single
 from chaos.load.config import ClientHost, DriverConfig, OperationConfig, Target
+from chaos.load.connections import by_default_policy, single
 from chaos.load.outcomes import of_error
 from chaos.opensearch.cluster import Zoning
 from chaos.opensearch.rest import NodeClient, opensearch

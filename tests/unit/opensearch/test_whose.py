@@ -14,8 +14,8 @@ from opensearchpy.exceptions import ConnectionError as NotConnected
 
 from chaos.base.access import PLAIN, Access, Whose
 from chaos.base.netsock import Endpoint
-from chaos.load.clients import single
 from chaos.load.config import ClientHost, DriverConfig, OperationConfig, Target
+from chaos.load.connections import single
 from chaos.opensearch.rest import NodeClient, opensearch
 from chaos.programs.failover.rest import Api, Node
 

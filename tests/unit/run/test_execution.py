@@ -206,7 +206,7 @@ def test_after_an_end_nothing_is_waited_for_and_what_is_there_is_read(
     driver = SimpleNamespace(stop=lambda: True, error=None)
     made.driver, made.folder, made.index = driver, tmp_path, "chaos"
     made.seed = 1
-    made.experiment = SimpleNamespace(load=SimpleNamespace(documents=1, cas=None, writer=None, stride=1))
+    made.experiment = SimpleNamespace(load=SimpleNamespace(documents=1, cas=None, writer=None, stride=1, every=()))
     monkeypatch.setattr(closing, "await_green", settling)
     monkeypatch.setattr(closing.History, "open", lambda folder: None)
     monkeypatch.setattr(closing.Written, "of", lambda history, **_: None)
@@ -317,9 +317,9 @@ def test_the_driver_is_told_of_the_checks_on_data_and_what_they_wrote_is_read_ba
     asked: list[Any] = []
 
     def read_back(
-        lab: Any, index: str, written: Any, says: Any, *, seed: int, workload: Any, automatic: bool
+        lab: Any, index: str, written: Any, says: Any, *, seed: int, workload: Any, automatic: bool, told: Any
     ) -> dict[str, Any]:
-        assert seed == made.seed == 1 and not automatic
+        assert seed == made.seed == 1 and not automatic and told is None
         asked.append(written)
         return {"complete": True}
 

@@ -19,6 +19,7 @@ from opensearchpy.serializer import JSONSerializer
 
 from chaos.base.access import Access
 from chaos.base.netsock import Namespace
+from chaos.load.calls import CURRENT, BulkJson
 from chaos.load.config import Target
 from chaos.load.network import connection_class
 from chaos.load.pool import KeptConnections
@@ -85,6 +86,31 @@ class ZoneHttpConnection(LibraryConnection):
         return status, {}, (status, text)
 
 
+class HelperConnection(ZoneHttpConnection):
+    """The same under a helper of opensearch-py: each of its requests is noted by the call that it belongs to
+    (:mod:`chaos.load.calls`), and its answer goes back as the library expects it."""
+
+    def perform_request(
+        self,
+        method: str,
+        url: str,
+        params: Mapping[str, Any] | None = None,
+        body: bytes | None = None,
+        timeout: int | float | None = None,
+        ignore: Collection[int] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
+        call = CURRENT.get()
+        call.begins(self._node, url, body or b"")
+        try:
+            status, _, (_, text) = super().perform_request(method, url, params, body, timeout, ignore, headers)
+        except Exception as error:
+            call.fails(error)
+            raise
+        call.answered(status, text)
+        return status, {}, text
+
+
 class OneCounter(RoundRobinSelector):
     """opensearch-py's round robin with one counter for all greenlets.
 
@@ -97,18 +123,34 @@ class OneCounter(RoundRobinSelector):
         self.data: Any = SimpleNamespace()
 
 
-def single(target: Target, number: int, namespace: Namespace | None, access: Access, *, pool: int) -> OpenSearch:
-    """A client of one node, without retries and without a timeout of its own: the sender sets one for all."""
-    return _client([(number, target)], namespace, access, pool=pool, timeout=None, max_retries=0)
+def single(
+    target: Target, number: int, namespace: Namespace | None, access: Access, *, pool: int, compress: bool = False
+) -> OpenSearch:
+    """A client of one node, without retries and without a timeout of its own: the sender sets one for all.
+
+    ``compress``: bodies are sent with gzip, and so answered (``http_compress``).
+    """
+    more: dict[str, Any] = {"http_compress": True} if compress else {}
+    return _client([(number, target)], namespace, access, pool=pool, timeout=None, max_retries=0, **more)
 
 
 def by_default_policy(
-    targets: Mapping[int, Target], namespace: Namespace | None, access: Access, *, pool: int, timeout_s: float
+    targets: Mapping[int, Target],
+    namespace: Namespace | None,
+    access: Access,
+    *,
+    pool: int,
+    timeout_s: float,
+    compress: bool = False,
+    helper: bool = False,
 ) -> OpenSearch:
     """A client of these targets, by their numbers, with opensearch-py's own policy; ``timeout_s`` is for each
-    attempt."""
+    attempt. ``helper``: for the library's helpers, which read answers themselves."""
     numbered = list(targets.items())
-    return _client(numbered, namespace, access, pool=pool, timeout=timeout_s, selector_class=OneCounter)
+    more: dict[str, Any] = {"http_compress": True} if compress else {}
+    if helper:
+        more |= {"connection_class": HelperConnection, "serializer": BulkJson()}
+    return _client(numbered, namespace, access, pool=pool, timeout=timeout_s, selector_class=OneCounter, **more)
 
 
 def _client(
@@ -125,12 +167,10 @@ def _client(
             {"host": target.host, "port": target.port, "node": number, "access": target.reached_by(access)}
             for number, target in targets
         ],
-        connection_class=ZoneHttpConnection,
         namespace=namespace,
-        serializer=Raw(),
         timeout=timeout,
         # not the library's 10: a stall must not also cost a new connection for each later request
         pool_maxsize=pool,
         **access.of_client(),
-        **policy,
+        **{"connection_class": ZoneHttpConnection, "serializer": Raw(), **policy},
     )
