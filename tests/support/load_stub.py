@@ -209,6 +209,8 @@ class Stub(asyncio.Protocol):
     """… and were before the load, which searches show in the mode ``before``."""
     since = 0.0
     """When the mode began."""
+    compressed = 0
+    """Bodies that came with gzip."""
     seq_no = 0
     given = 0
     """Ids that were given to documents of bulks."""
@@ -232,13 +234,16 @@ class Stub(asyncio.Protocol):
             body = self.pending[end + 4 : whole]
             self.pending = self.pending[whole:]
             method, path, _ = head.split(b" ", 2)
+            if b"content-encoding: gzip" in head:
+                Stub.compressed += 1
+                body = gzip.decompress(body)
             self.answer(method, path, body)
 
     def answer(self, method: bytes, path: bytes, body: bytes) -> None:
         mode = Stub.mode
         if path.startswith(b"/_stub/"):
             Stub.mode, Stub.since = path.rpartition(b"/")[2].decode(), time.monotonic()
-            self.whole(200, b"{}")
+            self.whole(200, b'{"compressed":%d}' % Stub.compressed)
         elif path.startswith(b"/_cluster/health"):
             self.whole(503 if mode == "unhealthy" else 200, b'{"status":"green"}')
         elif mode == "aliased" and (b"/chaos-writes/" in path and b"require_alias=true" in path) != (method == b"PUT"):
@@ -407,6 +412,11 @@ class Server:
 
     def mode(self, mode: str) -> None:
         urllib.request.urlopen(f"http://{self.host}:{self.port}/_stub/{mode}", timeout=5).close()
+
+    def compressed(self) -> int:
+        """How many bodies came with gzip; the mode is ok from now on."""
+        with urllib.request.urlopen(f"http://{self.host}:{self.port}/_stub/ok", timeout=5) as answer:
+            return int(json.load(answer)["compressed"])
 
     def freeze(self) -> None:
         self.process.send_signal(signal.SIGSTOP)
