@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections import Counter
 
 import numpy as np
@@ -169,3 +171,10 @@ def test_the_death_of_one_process_is_told_and_leaves_the_others_record(run, driv
         assert not driver.stop()
     events = [event for event in History.open(run).driver if event["kind"] == "driver.stop"]
     assert [event.get("process", 0) for event in events] == [0]
+
+
+@pytest.mark.full
+def test_the_driver_in_asyncio_has_nothing_of_gevent():
+    """Which would patch the standard library under it."""
+    code = "import chaos.load.in_asyncio, sys; print({'gevent', 'locust'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
