@@ -193,7 +193,10 @@ def print_plans(
 
 def _requests(operation: Any) -> str:
     """What an operation's requests are, in words."""
-    return operation.operation if operation.items == 1 else f"{operation.operation} of {operation.items} documents"
+    if operation.items == 1:
+        return str(operation.operation)
+    by = f" by {operation.client.kind}" if operation.client is not None else ""
+    return f"{operation.operation} of {operation.items} documents{by}"
 
 
 def _sides_json(experiment: Any, seed: int) -> dict[str, Any]:

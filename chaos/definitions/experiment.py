@@ -780,7 +780,7 @@ def resolve(
             "items": given.items or 1,
             "retry": given.retry,
             "automatic": given.ids == "automatic",
-            "client": given.client,
+            "client": None if given.client is None else Helper(**dict(given.client)),  # of no grammar's own class
         }
 
     load = file.load

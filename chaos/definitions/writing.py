@@ -110,7 +110,7 @@ def _load(load: Load) -> Iterator[str]:
     for name, check in (("cas", load.cas), ("visibility", load.visibility)):
         if check is not None:
             yield f"  {name}: {flow(check)}"
-    for name in ("arrivals", "workload", "documents", "client"):
+    for name in ("arrivals", "workload", "documents", "client", "processes"):
         if name in load.model_fields_set and getattr(load, name) != type(load).model_fields[name].get_default(
             call_default_factory=True
         ):
@@ -130,6 +130,8 @@ def _requests(operation: Operation | ClosedLoop) -> dict[str, Any]:
         written["ids"] = "automatic"
     if operation.retry is not None:
         written["retry"] = plain(operation.retry)
+    if operation.client is not None:
+        written["client"] = plain(operation.client)
     return written
 
 

@@ -135,7 +135,7 @@ class History:
         """The folders of further driver processes."""
         return sorted(folder for folder in (self.folder / "history").glob(DRIVERS) if folder.is_dir())
 
-    @property
+    @cached_property
     def processes(self) -> int:
         """How many driver processes shared the load. Arrival ``k`` is of process ``k % processes``."""
         return 1 + len(self._others)

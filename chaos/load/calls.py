@@ -116,14 +116,15 @@ class Call:
         self._asked: Sent | None = None
         self.attempts = self.length = self.status = 0
         self.node: int | None = None
-        self.idle = True
-        """Whether no request is under way: before the first, and while the helper waits before it sends again."""
+        self.idle = False
+        """Whether no request is under way, after the first: the helper may be waiting before it sends again."""
 
     # -- what goes over the wire -----------------------------------------------------------------------------------
 
     def begins(self, node: int, path: str, body: bytes) -> None:
-        """A request of these bytes is about to be sent. Raises :class:`Stopped`."""
-        if self._stopped():
+        """A request of these bytes is about to be sent. Raises :class:`Stopped` when the load is over, unless it is the
+        first, which was due."""
+        if self.attempts and self._stopped():
             raise Stopped
         found = (_ACTION.match(line) for line in body.split(b"\n")[:-1:2])
         self._numbers = [int(each[1]) for each in found if each is not None]

@@ -136,7 +136,11 @@ def of_record(experiment: Experiment) -> Need:
     load, nodes = experiment.load, len(experiment.topology.nodes)
     data = len(experiment.topology.data_nodes)
     arrivals = sum(float(each.rate) * (ARRIVAL_BYTES + STALE_BYTES * (not each.writes)) for each in load.operations)
-    arrivals += sum(each.documents + float(each.rate) * ITEMS_HEAD for each in load.operations if each.items > 1)
+    arrivals += sum(
+        (each.documents + float(each.rate) * ITEMS_HEAD) * (1 if each.client is None else 2)  # what it told, too
+        for each in load.operations
+        if each.items > 1
+    )
     arrivals += sum(MOST_CLOSED / each.items * (ARRIVAL_BYTES + ITEMS_HEAD) + MOST_CLOSED for each in load.closed)
     cas = float(load.cas.rate) * CAS_BYTES if load.cas else 0.0
     probes = float(load.visibility.rate) * (PROBE_BYTES + PROBE_NODE_BYTES * data) if load.visibility else 0.0

@@ -11,10 +11,11 @@ from programs.test_driver import config, wait_for
 from relays import doors
 
 from chaos.history import History
-from chaos.load.config import ClientConfig, OperationConfig, Target
-from chaos.load.driver import Driver
+from chaos.load import drivers
+from chaos.load.config import ClientConfig, HelperConfig, OperationConfig, Target
 from chaos.load.workloads.documents import MAPPING
 from chaos.observe.readback import read_back
+from chaos.observe.told import heard
 from chaos.observe.written import Written
 from chaos.opensearch.requests import write_alias
 from chaos.opensearch.views import administer, await_green
@@ -36,11 +37,15 @@ def cluster(tiny: LocalLab) -> Iterator[LocalLab]:
         administer(tiny, "DELETE", f"/{INDEX}?ignore_unavailable=true")
 
 
-def loaded(lab: LocalLab, folder: Path, lie: str, *, automatic: bool = False) -> tuple[History, Proxy]:
+def loaded(
+    lab: LocalLab, folder: Path, lie: str, *, automatic: bool = False, helper: str | None = None
+) -> tuple[History, Proxy]:
     """The history of a load of bulks through the proxy; no bulk was left without an answer."""
     (folder / "plan.json").write_text("{}")
     node = lab.topology.data_nodes[0]
-    operations = (OperationConfig(name="write", kind="bulk", rate=10, items=ITEMS, automatic=automatic),)
+    by = None if helper is None else HelperConfig(kind=helper)
+    operations = (OperationConfig(name="write", kind="bulk", rate=10, items=ITEMS, automatic=automatic, helper=by),)
+    client = {"kind": "pinned", "node": node.name} if by is None else {"kind": "opensearch-py"}
     with doors(lab) as behind, lying(behind.door(lab.administration(node.name)), LIES[lie]) as proxy:
         made = config(
             folder,
@@ -49,9 +54,9 @@ def loaded(lab: LocalLab, folder: Path, lie: str, *, automatic: bool = False) ->
             alias=write_alias(INDEX),
             copies=2,
             targets=(Target(node=node.name, zone=node.zone, host=proxy.host, port=proxy.port),),
-            client=ClientConfig(kind="pinned", timeout_s=10.0, node=node.name),
+            client=ClientConfig(timeout_s=10.0, **client),
         )
-        driver = Driver(made, folder / "driver.log")
+        driver = drivers.of(made, folder / "driver.log")
         try:
             driver.start()
             driver.go()
@@ -120,3 +125,31 @@ def test_with_ids_of_opensearch_s_what_was_sent_twice_is_there_twice_and_what_wa
     assert found["stored_twice_count"] == (ITEMS * len(history.items) if copies == 2 else 0)
     assert found["duplicated_count"] == found["unexpected_count"] == 0
     assert sorted(found["lost"]) == (sorted(proxy.spoilt) if copies == 1 else [])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["helpers.bulk", "helpers.streaming_bulk", "helpers.async_bulk"])
+def test_of_a_document_that_was_thrown_away_no_caller_of_a_helper_is_told(
+    cluster: LocalLab, tmp_path: Path, kind: str
+) -> None:
+    history, proxy = loaded(cluster, tmp_path, "drops one document", helper=kind)
+    told = heard(history, ITEMS)
+    found = read_back(cluster, INDEX, Written.of(history, documents=0, stride=ITEMS), told=told)
+    assert sorted(found["told"]["lost_untold"]) == sorted(proxy.spoilt) == sorted(found["lost"])
+    fates, bulks = found["told"]["fates"], len(history.items)
+    assert fates["stored"] == {
+        "documents": ITEMS * bulks,
+        "there": (ITEMS - 1) * bulks,
+        "twice": 0,
+        "absent": bulks,
+        "unknown": 0,
+    }
+
+
+@pytest.mark.full
+def test_documents_that_a_caller_was_told_of_once_may_be_there_twice(cluster: LocalLab, tmp_path: Path) -> None:
+    history, _ = loaded(cluster, tmp_path, "sends everything twice", automatic=True, helper="helpers.bulk")
+    written, told = Written.of(history, documents=0, stride=ITEMS), heard(history, ITEMS)
+    found = read_back(cluster, INDEX, written, automatic=True, told=told)
+    stored = found["told"]["fates"]["stored"]
+    assert stored["documents"] == stored["there"] == stored["twice"] == ITEMS * len(history.items)

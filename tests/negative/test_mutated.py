@@ -24,7 +24,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mutations import Mutation, S, Stored, counts, verdicts
 from screens import in_headline
-from synthetic import Chapter, Compared, Probed, Story, mixed
+from synthetic import READBACK, Chapter, Compared, Probed, Story, mixed
 
 from chaos.base.errors import Exit, HistoryError
 from chaos.base.operations import names
@@ -82,7 +82,20 @@ def sound() -> Story:
         visibility=Probed(),
         controllers=("a", "b"),
         work=WORK,
+        readback=told(),
     )
+
+
+TOLD = {
+    "fates": {"stored": {"documents": 2000, "there": 2000, "twice": 0, "absent": 0, "unknown": 0}},
+    **{"lost_untold": [], "lost_untold_count": 0, "told_failed_but_stored": [], "told_failed_but_stored_count": 0},
+}
+"""What the helper of a client library told its caller of its documents: what is so."""
+
+
+def told() -> dict[str, Any]:
+    """The read-back of a run whose documents a helper sent."""
+    return dict(json.loads(json.dumps({**READBACK, "told": TOLD})))
 
 
 @cache
@@ -128,7 +141,7 @@ def test_a_run_without_a_fault_gives_no_finding(seed: int) -> None:
     """Real phase lengths, one late answer of ten thousand, everything expected that needs no command."""
     quiet = [Chapter(name, seconds, *_quiet()) for name, seconds in (("healthy", 30), ("dead", 60), ("returned", 45))]
     story = Story(chapters=quiet, seed=seed, cas=Compared(), visibility=Probed(), controllers=("a",))
-    story.work = WORK
+    story.work, story.readback = WORK, told()
     story.expect = [
         wanted(metric, target, chapter.name if phase else None)
         for metric, (target, phase) in TARGETS.items()
@@ -445,7 +458,19 @@ def noread_back(run: Stored) -> None:
     run.readback = None
 
 
-@blinds("acknowledged.lost", "documents.unexpected")
+@blinds("documents.lost_untold", "documents.told_failed_but_stored")
+def no_helper_told_anything(run: Stored) -> None:
+    assert run.readback is not None
+    del run.readback["told"]
+
+
+@blinds("documents.lost_untold", "documents.told_failed_but_stored")
+def whether_some_documents_are_there_is_not_known(run: Stored) -> None:
+    assert run.readback is not None
+    run.readback["told"]["fates"]["stored"] |= {"there": 1999, "unknown": 1}
+
+
+@blinds("acknowledged.lost", "documents.unexpected", "documents.lost_untold", "documents.told_failed_but_stored")
 def an_incompleteread_back(run: Stored) -> None:
     read_back(run, complete=False, reason="c-data did not answer")
 

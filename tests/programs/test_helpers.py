@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections import Counter
 
+import numpy as np
 import pytest
 from load_stub import serving
 from programs.test_driver import config, drive, run, wait_for  # noqa: F401 - fixtures
 
 from chaos.history import History
 from chaos.history.format import CallerTold, ItemOutcome
-from chaos.load.config import ClosedConfig, HelperConfig, OperationConfig
+from chaos.load.config import ClientConfig, ClosedConfig, HelperConfig, OperationConfig
 
 BULK, STREAMING, ASYNC = "helpers.bulk", "helpers.streaming_bulk", "helpers.async_bulk"
 ALL = [BULK, pytest.param(STREAMING, marks=pytest.mark.full), ASYNC]
@@ -59,6 +62,38 @@ def test_a_caller_of_a_healthy_cluster_is_told_what_is_so(run, drive, kind):  # 
     assert set(pairs(history)) == {("created", "stored")}
     assert set(history.arrivals.outcome) == {"ok"} and set(history.arrivals.attempts) == {1}
     assert len(history.told) == len(history.arrivals) > CALLS
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", [None, BULK, ASYNC])
+def test_bodies_are_compressed_on_the_wire(run, drive, kind):  # noqa: F811
+    helper = None if kind is None else HelperConfig(kind=kind)
+    operation = OperationConfig(name="write", kind="bulk", rate=10, items=10, helper=helper)
+    client = ClientConfig(kind="opensearch-py", timeout_s=2.0, compress=True)
+    with serving() as server:
+        driver = drive(config(run, server, operations=(operation,), client=client))
+        wait_for(lambda: driver.status.get("sent_total", 0) > CALLS)
+        assert driver.stop()
+        assert server.compressed() == len(History.open(run).arrivals) > CALLS
+    assert set(History.open(run).arrivals.outcome) == {"ok"}
+
+
+@pytest.mark.full
+def test_processes_share_one_load_and_leave_one_record(run, drive):  # noqa: F811
+    operations = (READ, OperationConfig(name="write", kind="bulk", rate=20, items=10))
+    loop = ClosedConfig(name="more", kind="bulk", answer="bulk", clients=3, items=5)
+    with serving() as server:
+        driver = drive(config(run, server, operations=operations, closed=(loop,), processes=2, timeout=5.0))
+        wait_for(lambda: driver.status.get("operations", {}).get("more", {}).get("ok", 0) > 3)
+        assert driver.stop()
+    history = History.open(run)
+    frame = history.arrivals
+    assert set(frame.outcome) == {"ok"} and frame.k.is_unique
+    assert all(set(frame.k[frame.op == op] % 2) == {0, 1} for op in ("read", "write", "more"))
+    assert len(history.items) == int((frame.op != "read").sum())
+    assert {event.get("process", 0) for event in history.driver if event["kind"] == "self"} == {0, 1}
+    intended = np.sort(frame.intended[frame.op == "write"])
+    assert np.allclose(np.diff(intended), 50e6, atol=1e3)  # 20 a second, whoever sends them
 
 
 HARD = {
@@ -136,3 +171,10 @@ def test_the_death_of_one_process_is_told_and_leaves_the_others_record(run, driv
         assert not driver.stop()
     events = [event for event in History.open(run).driver if event["kind"] == "driver.stop"]
     assert [event.get("process", 0) for event in events] == [0]
+
+
+@pytest.mark.full
+def test_the_driver_in_asyncio_has_nothing_of_gevent():
+    """Which would patch the standard library under it."""
+    code = "import chaos.load.in_asyncio, sys; print({'gevent', 'locust'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"

@@ -209,6 +209,8 @@ class Stub(asyncio.Protocol):
     """… and were before the load, which searches show in the mode ``before``."""
     since = 0.0
     """When the mode began."""
+    compressed = 0
+    """Bodies that came with gzip."""
     seq_no = 0
     looks = 0
     """Gets of kept documents, and searches for ids."""
@@ -234,6 +236,9 @@ class Stub(asyncio.Protocol):
             body = self.pending[end + 4 : whole]
             self.pending = self.pending[whole:]
             method, path, _ = head.split(b" ", 2)
+            if b"content-encoding: gzip" in head:
+                Stub.compressed += 1
+                body = gzip.decompress(body)
             self.answer(method, path, body)
 
     def answer(self, method: bytes, path: bytes, body: bytes) -> None:
@@ -242,7 +247,7 @@ class Stub(asyncio.Protocol):
             self.whole(200, b"%d" % Stub.looks)
         elif path.startswith(b"/_stub/"):
             Stub.mode, Stub.since = path.rpartition(b"/")[2].decode(), time.monotonic()
-            self.whole(200, b"{}")
+            self.whole(200, b'{"compressed":%d}' % Stub.compressed)
         elif path.startswith(b"/_cluster/health"):
             self.whole(503 if mode == "unhealthy" else 200, b'{"status":"green"}')
         elif mode == "aliased" and (b"/chaos-writes/" in path and b"require_alias=true" in path) != (method == b"PUT"):
@@ -421,6 +426,11 @@ class Server:
         """Gets of kept documents and searches for ids, so far."""
         with urllib.request.urlopen(f"http://{self.host}:{self.port}/_looks", timeout=5) as answer:
             return int(answer.read())
+
+    def compressed(self) -> int:
+        """How many bodies came with gzip; the mode is ok from now on."""
+        with urllib.request.urlopen(f"http://{self.host}:{self.port}/_stub/ok", timeout=5) as answer:
+            return int(json.load(answer)["compressed"])
 
     def freeze(self) -> None:
         self.process.send_signal(signal.SIGSTOP)

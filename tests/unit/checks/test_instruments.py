@@ -216,3 +216,38 @@ def test_outcomes_in_words_are_in_the_findings_too() -> None:
     assert table["semantics"]["failover"]["rejected"] > 3900
     assert sum(zone["failover"]["rejected"] for zone in table["semantics_by_zone"].values()) > 3900
     assert set(table["faults"][0]["budget"]) == {"99.9 %", "99.99 %"}
+
+
+# -- several driver processes --------------------------------------------------------------------
+
+
+def by_two(change: Any) -> dict[str, validity.Condition]:
+    """The conditions of a run whose load two processes shared. ``change``: of a word of the second, or None: it said
+    nothing then."""
+    history = story().history()
+    theirs = [{**event, "process": 1} for event in history.driver if event["kind"] in ("self", "driver.stop")]
+    said = [event for each in theirs if (event := change(each)) is not None]
+    history.__dict__["processes"] = 2
+    history.__dict__["driver"] = sorted([*history.driver, *said], key=lambda event: event["t"])
+    return {each.id: each for each in validity.conditions(Record(history))}
+
+
+def test_a_load_of_two_processes_is_as_valid_as_the_worse_of_them() -> None:
+    assert by_two(lambda event: event)["cpu"].ok and by_two(lambda event: event)["lag"].ok
+    assert not by_two(lambda event: {**event, "cpu": 0.99})["cpu"].ok
+    late = T0 + 60 * S
+    silent = by_two(lambda event: event if event["t"] < late else None)
+    assert not silent["cpu"].ok and "not measured for" in silent["cpu"].measured
+    assert not by_two(lambda event: None)["cpu"].ok
+    assert not by_two(lambda event: {k: v for k, v in event.items() if k != "pulse"})["pulse"].ok
+
+
+def test_arrivals_that_one_of_two_processes_sent_late_are_not_hidden_by_those_of_the_other() -> None:
+    history = story().history()
+    history.__dict__["processes"] = 50
+    frame = history.arrivals
+    late = (frame["k"] % 50 == 7) & (frame["start"] > 0)
+    shifted = {"start": frame["start"] + late * 80_000_000, "end": frame["end"] + late * 80_000_000}
+    history.__dict__["arrivals"] = frame.assign(**shifted)
+    lag = next(each for each in validity.conditions(Record(history)) if each.id == "lag")
+    assert (not lag.ok and "80 ms" in lag.measured) or "81 ms" in lag.measured

@@ -30,6 +30,8 @@ def test_a_shipped_experiment_is_the_same_after_writing_and_reading(file: Path, 
     [
         "{rate: 5/s, good: ok within 1s, operation: bulk, items: 7, ids: automatic, retry: {}}",
         "{clients: 3}",
+        "{rate: 5/s, good: ok within 1s, operation: bulk, items: 7, client: {kind: helpers.bulk, max_retries: 2}}",
+        "{clients: 3, operation: bulk, items: 7, client: {kind: helpers.async_bulk, raise_on_error: false}}",
         "{clients: 3, operation: bulk, items: 7, ids: automatic, retry: {times: 2, backoff: fixed, jitter: true}}",
     ],
 )
@@ -37,7 +39,8 @@ def test_bulks_and_closed_loops_are_the_same_after_writing_and_reading(write: st
     file = tmp_path / "first.yaml"
     given_ = (ROOT / "experiments" / "no-fault.yaml").read_text()
     line = next(each for each in given_.splitlines() if each.lstrip().startswith("write:"))
-    lines = [each for each in given_.replace(line, f"  write: {write}").splitlines() if "write." not in each]
+    more = "\n  client: {kind: opensearch-py, compress: true}\n  processes: 2" if "client:" in write else ""
+    lines = [each for each in given_.replace(line, f"  write: {write}{more}").splitlines() if "write." not in each]
     file.write_text("\n".join(lines) + "\n")
     loaded = load_experiment(file)
     again = tmp_path / "again.yaml"

@@ -195,6 +195,7 @@ def test_a_call_sends_nothing_more_when_the_load_is_over() -> None:
     made, error = call(nodes, chunk_size=2, stopped=lambda: len(nodes.sent) == 1)
     assert isinstance(error, Stopped) and nodes.sent == [["w-40", "w-41"]]
     assert (words(made), outcomes(made)) == ("CCCC", "CCUU")
+    assert words(call(Nodes(taken), stopped=lambda: True)[0]) == "SSSS"  # it was due when the load ended
 
 
 def test_bodies_are_compressed_where_they_are_to_be() -> None:
