@@ -47,7 +47,7 @@ METRICS = {
     )
     for metric, operation, check in catalogue.metrics(operations.names(WORKLOADS))
 }
-GRAMMAR = Grammar(FAULTS, ACTIONS, METRICS, WORKLOADS, workloads.settings_of)
+GRAMMAR = Grammar(FAULTS, ACTIONS, METRICS, WORKLOADS, workloads.settings_of, workloads.queries_of)
 PROVIDERS = Providers(providers.discover(), FAULTS)
 
 

@@ -186,7 +186,7 @@ class Closing(RunState):
                 History.open(self.folder),
                 documents=load.documents,
                 keys=self.cas_keys,
-                writer=None if load.writer is None else load.writer.name,
+                writers={each.name: each.items for each in load.writers},
                 stride=load.stride,
             )
             self.stage("read-back")
@@ -201,7 +201,7 @@ class Closing(RunState):
                     says,
                     seed=self.seed,
                     workload=self.workload,
-                    automatic=load.writer is not None and load.writer.automatic,
+                    automatic=load.automatic,
                 ),
                 self.stop.was_asked,
                 0.0,

@@ -134,6 +134,7 @@ class Loading(RunState):
             "items": operation.items,
             "retry": retry_config(operation.retry),
             "automatic": operation.automatic,
+            "queries": operation.queries,
         }
 
     @property
