@@ -48,7 +48,9 @@ METRICS = {
     for metric, operation, check in catalogue.metrics(operations.names(WORKLOADS))
 }
 HELPERS = {name: helper.says for name, helper in clients.helpers().items()}
-GRAMMAR = Grammar(FAULTS, ACTIONS, METRICS, WORKLOADS, workloads.settings_of, HELPERS)
+GRAMMAR = Grammar(
+    FAULTS, ACTIONS, METRICS, WORKLOADS, settings=workloads.settings_of, queries=workloads.queries_of, helpers=HELPERS
+)
 PROVIDERS = Providers(providers.discover(), FAULTS)
 
 

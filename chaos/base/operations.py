@@ -1,7 +1,9 @@
 """What a load may consist of: the operations that a workload declares, by name.
 
 A name in a definition (``load.read``), in metrics (``read.good``), guards (``read.good``) and records means the same
-operation. Which names there are is up to the workloads; those of most are :data:`USUAL`.
+operation. Which names there are is up to the workloads; those of most are :data:`USUAL`. A stream
+(``load.streams.NAME``) is an operation whose name the experiment makes up, of one kind of request that its workload
+has.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from typing import Literal
 
 from chaos.base.errors import InvalidInput
 
+STREAM = r"^[a-z][a-z0-9-]*$"
+"""Names of streams, which an experiment makes up (``load.streams``)."""
 Answer = Literal["search", "get", "index", "bulk", "query"]
 """How an answer is judged (:mod:`chaos.load.outcomes`): as that of a search, of a get by id, of a write by id, of many
 writes in one request; of a search whose right answer is not known."""
@@ -67,6 +71,13 @@ def requests_of(name: str, workloads: Mapping[str, Iterable[OperationKind]]) -> 
     """The kinds of request that the operation of this name can be made of, in any workload."""
     found = [kind.requests for kinds in workloads.values() for kind in kinds if kind.name == name]
     return tuple(dict.fromkeys(request for requests in found for request in requests))
+
+
+def stream(name: str, request: str, kinds: Iterable[OperationKind]) -> OperationKind | None:
+    """The operation that a stream of this name is, whose requests are of one kind; None where none of the workload's
+    operations (``kinds``) makes such requests."""
+    found = next((kind.requests[request] for kind in kinds if request in kind.requests), None)
+    return None if found is None else OperationKind(name, f"a stream of {request} requests", {request: found})
 
 
 def refuse_wrong(workload: str, kinds: Iterable[OperationKind], taken: Container[str]) -> None:

@@ -53,12 +53,13 @@ def stands(record: Record, found: Measure, gap: Gap) -> Measure:
 def acknowledged(record: Record, ids: Collection[Any]) -> tuple[float, float] | None:
     """When the first and the last of some documents was acknowledged (s of the run); None: none was by the load."""
     numbers = np.array([number_of(each) for each in ids if is_write(each)], np.int64)
-    if record.writer is None or not len(numbers):
+    if not record.writers or not len(numbers):
         return None
     written_by, _ = arrival_of(numbers, record.stride)
     ends = [
         piece.end[mask]
-        for piece in record.arrivals[record.writer.name].pieces()
+        for op in record.writers
+        for piece in record.arrivals[op.name].pieces()
         if (mask := np.isin(piece.k, written_by) & (piece.end > 0)).any()
     ]
     if not ends:

@@ -100,9 +100,7 @@ def _measured(record: Record, metric: str, check: Check) -> bool:
 
 def _acknowledged(record: Record) -> int:
     """Writes of the run that the history or its read-back knows to be acknowledged."""
-    load = record.writer
-    known = 0 if load is None else record.acknowledged(load)
-    return max(known, int((record.readback or {}).get("acknowledged") or 0))
+    return max(record.acknowledged_writes, int((record.readback or {}).get("acknowledged") or 0))
 
 
 def misses(record: Record, metric: str, measure: Measure) -> bool:

@@ -9,7 +9,7 @@ acknowledged all the same, so this says how much data a shipper got rid of, and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,6 @@ from chaos.checks.trial import Trial, five_seconds_without_an_answer, rejected_f
 from chaos.checks.words import Words
 from chaos.history.format import ACKNOWLEDGED_ITEMS
 from chaos.history.items import NAMES as ITEM_NAMES
-from chaos.history.models import WRITES
 
 TAKEN = frozenset(ITEM_NAMES[outcome] for outcome in ACKNOWLEDGED_ITEMS)
 ACKNOWLEDGED = frozenset(("ok", "partial"))
@@ -89,12 +88,13 @@ def _forgiven(record: Record, op: LoadOperation, span: Span) -> int:
 
 def measure(record: Record, wanted: Expected, span: Span) -> Measure:
     """The share of documents that were acknowledged; no value with too few requests (:func:`.good.needed`)."""
-    op = record.writer
-    if op is None:
+    writers = record.writers
+    if not writers:
         return Measure.missing("share", "the load writes nothing")
-    requests, least = len(record.in_phase(op.name, span)), needed(wanted.comparison, wanted.value)
-    due = "that were sent" if op.closed else "that were due"
-    counts = figures(record, op, span)
+    requests = sum(len(record.in_phase(op.name, span)) for op in writers)
+    least = needed(wanted.comparison, wanted.value)
+    due = "that were sent" if all(op.closed for op in writers) else "that were due"
+    counts = _of_all(record, writers, span)
     offered, acknowledged = int(counts["offered"]), int(counts["acknowledged"])
     if requests < least:
         what = f"only {text.count(requests)} requests that write in the phase, {text.count(least)} needed"
@@ -111,13 +111,25 @@ def measure(record: Record, wanted: Expected, span: Span) -> Measure:
     return Measure(acknowledged / offered, "share", says, evidence=counts)
 
 
+def _of_all(record: Record, writers: Sequence[LoadOperation], span: Span) -> dict[str, Any]:
+    """The figures of all operations that write, together; of several with those of each (``operations``)."""
+    each = {op.name: figures(record, op, span) for op in writers}
+    if len(each) == 1:
+        return next(iter(each.values()))
+    found: Counter[str] = Counter()
+    for of_one in each.values():
+        found.update(of_one["outcomes"])
+    summed = {name: sum(of_one[name] for of_one in each.values()) for name in ("offered", "acknowledged", "unrecorded")}
+    return {**summed, "outcomes": dict(found), "operations": each}
+
+
 def table(record: Record) -> dict[str, Any] | None:
-    """The figures of the operation that writes bulks, or in a closed loop, by phase; None where requests write one
-    document each at a rate."""
-    op = record.writer
-    if op is None or (op.items == 1 and not op.closed):
+    """The figures of each operation that writes, by phase; None where one alone does, whose requests write one document
+    each at a rate."""
+    writers = record.writers
+    if not writers or (len(writers) == 1 and writers[0].items == 1 and not writers[0].closed):
         return None
-    return {op.name: {span.name: figures(record, op, span) for span in record.spans}}
+    return {op.name: {span.name: figures(record, op, span) for span in record.spans} for op in writers}
 
 
 SLICE = 5.0
@@ -125,20 +137,25 @@ SLICE = 5.0
 
 
 def section(record: Record, tables: Mapping[str, Any]) -> Section | None:
-    """What became of the documents of bulks, or of a closed loop, by phase and over time; None where there are none."""
-    op = record.writer
-    rows = (tables.get("documents") or {}).get(op.name) if op is not None else None
-    if op is None or not rows:
+    """What became of the documents of bulks, of a closed loop, or of several operations, by phase and over time; None
+    where there are none."""
+    found = tables.get("documents") or {}
+    writers = [op for op in record.writers if found.get(op.name)]
+    if not writers:
         return None
-    names = list(dict.fromkeys(name for row in rows.values() for name in row["outcomes"]))
-    sent = f"{op.items} documents a request" if op.items > 1 else "one document a request"
+    several = len(writers) > 1
+    rows = [
+        (f"{op.name}, {phase}" if several else phase, row) for op in writers for phase, row in found[op.name].items()
+    ]
+    names = list(dict.fromkeys(name for _, row in rows for name in row["outcomes"]))
+    sent = [f"{op.name} ({f'{op.items} documents' if op.items > 1 else 'one document'} a request)" for op in writers]
     return Section(
         id="documents",
         title="Documents",
         short="Documents",
-        says=f"What became of each document of the operation {op.name} ({sent}).",
+        says=f"What became of each document of the {'operations' if several else 'operation'} {text.listed(sent)}.",
         head=(
-            "Phase",
+            "Operation, phase" if several else "Phase",
             "Offered#",
             "Acknowledged#",
             "Acknowledged/s#",
@@ -157,16 +174,16 @@ def section(record: Record, tables: Mapping[str, Any]) -> Section | None:
                     *(text.count(row["outcomes"].get(name, 0)) for name in names),
                 ),
             )
-            for phase, row in rows.items()
+            for phase, row in rows
         ),
-        curves=tuple(_curves(record, op)),
+        curves=tuple(curve for op in writers for curve in _curves(record, op, f", {op.name}" if several else "")),
         lasted=(record.load_end - record.origin) / SECOND,
         edges=tuple((span.name, (span.start - record.origin) / SECOND) for span in record.spans),
         small=(
             "Goodput counts documents of good requests alone: whole, right and within their objective. Degraded ones "
             "are acknowledged, and a copy did not take them. Requests that were not answered for each document stand "
             "with their own outcome. Tries are HTTP requests for each request that was acknowledged"
-            + (", by the number of bulks that its helper makes of it." if op.bulks > 1 else ".")
+            + (", by the number of bulks that its helper makes of it." if any(op.bulks > 1 for op in writers) else ".")
         ),
     )
 
@@ -179,8 +196,8 @@ def _rates(row: Mapping[str, Any]) -> tuple[float | None, float | None]:
     return row["acknowledged_per_second"], row["goodput"]
 
 
-def _curves(record: Record, op: LoadOperation) -> Iterator[Curve]:
-    """Documents offered and acknowledged a second, by when their requests were due."""
+def _curves(record: Record, op: LoadOperation, of: str) -> Iterator[Curve]:
+    """Documents offered and acknowledged a second, by when their requests were due. ``of``: goes on from the title."""
     arrivals = record.arrivals[op.name]
     if not len(arrivals):
         return
@@ -201,12 +218,11 @@ def _curves(record: Record, op: LoadOperation) -> Iterator[Curve]:
     for title, weights in (("Offered", np.full(len(at), float(op.items))), ("Acknowledged", taken)):
         sums = np.histogram(at, edges, weights=weights)[0] / np.diff(edges)
         pieces = zip(edges[:-1].tolist(), edges[1:].tolist(), sums.tolist(), strict=True)
-        yield Curve(f"{title} documents a second", "/s", tuple(pieces))
+        yield Curve(f"{title} documents a second{of}", "/s", tuple(pieces))
 
 
 def _foresee(prospect: Prospect) -> Iterator[str]:
-    rate = (prospect.rates or {}).get(WRITES, 0.0)
-    return prospect.needs(needed(prospect.comparison, prospect.value), rate, "requests that write")
+    return prospect.needs(needed(prospect.comparison, prospect.value), prospect.writes, "requests that write")
 
 
 CHECKS = (

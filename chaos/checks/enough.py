@@ -12,6 +12,8 @@ They spoil findings about data only. A loss that was seen stands, whatever was w
 
 from __future__ import annotations
 
+import itertools
+
 from chaos.base import text
 from chaos.checks.evidence import Gap, Spoils
 from chaos.checks.record import Record
@@ -34,19 +36,20 @@ def foreseen(rate: float, seconds: float) -> str | None:
 
 def gaps(record: Record) -> tuple[Gap, ...]:
     """What was written too little, in words."""
-    load = record.writer
-    if load is None:
+    if not record.writers:
         return (Gap("the load wrote nothing, so nothing that it wrote could be lost", None, Spoils.DATA),)
     found = []
-    for span in () if load.closed else record.spans:
+    several = len(record.writers) > 1
+    for span, load in itertools.product(record.spans, [op for op in record.writers if not op.closed]):
         due = int(load.rate * span.seconds)
         # by when they were due: what a fault hits while it is under way counts for that fault's phase
         due_here = record.arrivals[load.name].between(span.start, span.end)
         sent = sum(int((piece.start > 0).sum()) for piece in due_here.pieces())
         if sent < SENT * due:
-            says = f"in {span.name} only {text.count(sent)} of {text.count(due)} writes that were due were sent"
+            of = f" of {load.name}" if several else ""
+            says = f"in {span.name} only {text.count(sent)} of {text.count(due)} writes{of} that were due were sent"
             found.append(Gap(says, None, Spoils.DATA))
-    acknowledged = record.acknowledged(load)
+    acknowledged = record.acknowledged_writes
     if acknowledged < ACKNOWLEDGED:
         says = (
             f"only {text.plural(acknowledged, 'write')} of the load were acknowledged, "

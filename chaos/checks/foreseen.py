@@ -14,7 +14,7 @@ from chaos.checks import catalogue, enough, regained
 from chaos.checks.check import Rests
 from chaos.checks.good import FEWEST
 from chaos.checks.prospect import Length, Prospect
-from chaos.definitions.experiment import ClosedLoop, Experiment, Phase
+from chaos.definitions.experiment import Experiment, Phase
 
 NONE = Length(0.0, 0.0)
 LOOK = 1.0
@@ -85,6 +85,7 @@ def _prospect(experiment: Experiment, expectation: Any, phase: str) -> Prospect:
         op=expectation.op,
         rate=float(operation.rate) if operation is not None else 0.0,
         rates={each.name: float(each.rate) for each in load.operations},
+        writes=sum(float(each.rate) for each in load.operations if each.writes),
         timeout=float(load.client.timeout) if load.client.attempts == 1 else None,
         healthy=healthy(experiment),
         looks=looks,
@@ -127,9 +128,9 @@ def _healthy(experiment: Experiment) -> Iterator[str]:
 
 
 def _writes(experiment: Experiment) -> Iterator[str]:
-    writer = experiment.load.writer
-    if writer is None or isinstance(writer, ClosedLoop):
+    opened = [each for each in experiment.load.operations if each.writes]
+    if not opened or len(opened) < len(experiment.load.writers):
         return
     seconds = sum(length(phase).most for phase in experiment.phases)
-    if seconds > 0 and (note := enough.foreseen(writer.documents, seconds)):
+    if seconds > 0 and (note := enough.foreseen(sum(each.documents for each in opened), seconds)):
         yield note

@@ -210,9 +210,10 @@ def gap_that_counts(shards: int, rate: float, objective: float) -> float:
 def first_writes(ladder: Ladder) -> Measure:
     """When the last shard had a good write again after its longest gap (the failover gap)."""
     record, watch = ladder.record, ladder.watch
-    write = record.writer
-    if write is None or write.rate <= 0:
+    at_a_rate = [op for op in record.writers if op.rate > 0]
+    if not at_a_rate:
         return Measure.missing("seconds", "the load has no writes at a rate")
+    write = max(at_a_rate, key=lambda op: (op.items == 1, op.rate))  # of several the one that says most of each shard
     if write.items > 1:
         return Measure.missing("seconds", "a bulk goes to all shards at once, so none says which shard took no writes")
     if len(record.in_phase(write.name, ladder.span)) < FEWEST:
@@ -229,7 +230,8 @@ def first_writes(ladder: Ladder) -> Measure:
     begin = max(watch.trigger, frames[int(hit[0])][0] - slack)
     stop = min(watch.horizon, frames[int(hit[-1])][1] + slack)
     rows = []
-    for shard, ends in enumerate(_good_writes(record.arrivals[write.name], begin, stop, shards, routing)):
+    good = _good_writes(record.arrivals[write.name], begin, stop, shards, routing, record.stride)
+    for shard, ends in enumerate(good):
         edges = np.concatenate([[begin], ends[(ends > begin) & (ends < stop)], [stop]])
         gaps = np.diff(edges) / SECOND
         if len(counting := np.flatnonzero(gaps > longest)):
@@ -258,14 +260,14 @@ def _routing(record: Record) -> tuple[int, int]:
     return shards, default_routing_shards(shards)
 
 
-def _good_writes(writes: Arrivals, begin: int, stop: int, shards: int, routing: int) -> list[Ints]:
-    """For each shard, when its good writes were answered, in order."""
+def _good_writes(writes: Arrivals, begin: int, stop: int, shards: int, routing: int, stride: int) -> list[Ints]:
+    """For each shard, when its good writes were answered, in order. ``stride``: see :mod:`chaos.base.ids`."""
     kept: list[tuple[Ints, Ints]] = []
     for piece in writes.pieces():
         answered = piece.end
         mine = piece.good & (answered > begin) & (answered < stop)
         if mine.any():
-            kept.append((answered[mine], piece.k[mine]))
+            kept.append((answered[mine], piece.k[mine] * stride))
     if not kept:
         return [np.empty(0, np.int64)] * shards
     ends, numbers = (np.concatenate(each) for each in zip(*kept, strict=True))

@@ -28,7 +28,7 @@ class Length:
 @dataclass(frozen=True)
 class Prospect:
     """One expectation in one phase. ``quantity``: its metric without the operation, ``op`` and ``rate`` (arrivals per
-    second) of it, None for a metric of the cluster; ``rates`` of all operations.
+    second) of it, None for a metric of the cluster; ``rates`` of all operations, ``writes`` of those that write.
 
     ``phase`` lasts ``length``; ``watch`` is that and what follows until the next command. ``healthy``: the seconds
     before the first command of the run. ``timeout`` (s): after which a request counts as unanswered; None where clients
@@ -45,6 +45,7 @@ class Prospect:
     op: str | None = None
     rate: float = 0.0
     rates: Mapping[str, float] | None = None
+    writes: float = 0.0
     timeout: float | None = None
     healthy: float = 0.0
     looks: float = 0.0

@@ -23,6 +23,8 @@ import numpy.typing as npt
 from chaos.checks.arrivals import SECOND, UNANSWERED, Arrivals, Bools, Compact, Floats, Ints, per_window
 from chaos.history import during, models
 from chaos.history.events import Event
+from chaos.history.format import ACKNOWLEDGED_ITEMS
+from chaos.history.items import NAMES as ITEM_NAMES
 from chaos.history.items import Items
 from chaos.history.models import Plan
 from chaos.history.reader import OUTCOMES as NAMES
@@ -318,20 +320,28 @@ class Record:
         return bad / scheduled if scheduled else 0.0
 
     @property
-    def writer(self) -> LoadOperation | None:
-        """The operation that writes documents; None when the load writes nothing."""
-        return next((op for op in (*self.operations, *self.closed) if op.writes), None)
+    def writers(self) -> tuple[LoadOperation, ...]:
+        """The operations that write documents; none when the load writes nothing."""
+        return tuple(op for op in (*self.operations, *self.closed) if op.writes)
 
     @property
     def stride(self) -> int:
         """How written documents are numbered (:mod:`chaos.base.ids`)."""
         return max((op.items for op in (*self.operations, *self.closed)), default=1)
 
+    @property
+    def acknowledged_writes(self) -> int:
+        """How many documents of the load were acknowledged."""
+        return sum(self.acknowledged(op) for op in self.writers)
+
     def acknowledged(self, op: LoadOperation) -> int:
         """How many documents of an operation were acknowledged: of a request that wrote one, where its outcome is ok or
         partial (chaos/observe/written.py); of a bulk, by its documents."""
         if op.items > 1:
-            return int(self.items.acknowledged.sum())
+            if len(self.writers) == 1:
+                return int(self.items.acknowledged.sum())
+            found = self.items.counts(self.arrivals[op.name].k)
+            return sum(found.get(ITEM_NAMES[outcome], 0) for outcome in ACKNOWLEDGED_ITEMS)
         return int(self.arrivals[op.name].counts[[OUTCOMES["ok"], OUTCOMES["partial"]]].sum())
 
     @property

@@ -43,13 +43,13 @@ def measure(record: Record) -> Measure:
 
 
 def sent_again(record: Record) -> int:
-    """How often a request of the operation that writes was sent once more, by its client or by the retries of bulks."""
-    op = record.writer
-    if op is None:
-        return 0
-    tries = sum(number for (name, _), number in record.tries.items() if name == op.name)
-    sent = sum(int((piece.start > 0).sum()) for piece in record.arrivals[op.name].pieces())
-    return max(0, tries - sent * op.bulks)
+    """How often a request that writes was sent once more, by its client or by the retries of bulks."""
+    again = 0
+    for op in record.writers:
+        tries = sum(number for (name, _), number in record.tries.items() if name == op.name)
+        sent = sum(int((piece.start > 0).sum()) for piece in record.arrivals[op.name].pieces())
+        again += max(0, tries - sent * op.bulks)
+    return again
 
 
 def sent_again_under_another_id(run: Altered) -> None:

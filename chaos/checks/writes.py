@@ -136,12 +136,12 @@ def _beyond(counts: dict[str, int], twice: int, recovered: int) -> str:
 
 def _recorded(record: Record) -> int:
     """Documents of the load that the history knows to be acknowledged."""
-    return 0 if record.writer is None else record.acknowledged(record.writer)
+    return record.acknowledged_writes
 
 
 def _writers(record: Record) -> tuple[str, ...]:
     """A closed loop has no rate, so no number of writes was due, and none can be too few."""
-    return () if record.writer is None or record.writer.closed else (record.writer.name,)
+    return tuple(op.name for op in record.writers if not op.closed)
 
 
 def _read(readback: dict[str, Any]) -> int:

@@ -47,7 +47,7 @@ def compare(
     from chaos.run.space import Need, Wanted, refuse_scarce
     from chaos.statistics import compare as comparing
 
-    good = objectives.parse(objective or (), GRAMMAR.operations)
+    good = objectives.parse(objective or (), GRAMMAR.operations, streams=True)
     tolerances = comparing.parse_tolerances(tolerance or [])
     refuse_suffix(page)
     experiments = [side.endswith((".yaml", ".yml")) for side in (a, b)]

@@ -40,7 +40,7 @@ def judge(
             "judge holds a run against something else than its own experiment",
             remedy="name it: --experiment NEW.yaml, --objective read=100ms, or both",
         )
-    good = objectives.parse(objective or (), GRAMMAR.operations)
+    good = objectives.parse(objective or (), GRAMMAR.operations, streams=True)
     refuse_suffix(file)
     if file is None and overwrite:
         raise InvalidInput("--overwrite says what -o may replace", remedy="leave it out, or say -o FILE")

@@ -114,7 +114,7 @@ def plan(
     if fis:
         refuse_without(on)
     controlled = not no_controller
-    good = objectives.parse(objective or (), GRAMMAR.operations)
+    good = objectives.parse(objective or (), GRAMMAR.operations, streams=True)
     loaded = for_each(
         lambda file: load_experiment(file, topology=topology, controlled=controlled, good=good, sides=on is None),
         experiments,

@@ -95,7 +95,7 @@ def run(
     if dry_run and quiet:
         raise InvalidInput("--dry-run prints a plan and --quiet a verdict", remedy="leave one out")
     controlled = not no_controller
-    good = objectives.parse(objective or (), GRAMMAR.operations)
+    good = objectives.parse(objective or (), GRAMMAR.operations, streams=True)
     loaded = for_each(
         lambda file: load_experiment(
             file, topology=topology, controlled=controlled, good=good, sides=on is None or not is_existing(on)

@@ -48,6 +48,7 @@ def check(file: ExperimentFile, topology: Topology, grammar: Grammar) -> Iterato
     """Every contradiction, with the path to it."""
     yield from _load(file, topology)
     yield from _operations(file, grammar)
+    yield from _ids(file, grammar)
     yield from _controller(file, topology)
     state = _State(topology, grammar.faults, weights=dict(topology.weights) if topology.weights is not None else None)
     state.controlled = file.controller is not None and file.controller.act
@@ -84,14 +85,21 @@ def _operations(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
     """A workload has the operations that it declares, each of the kinds of request that it declares for it."""
     workload = file.load.workload
     declared = grammar.declared(workload)
-    for name, given in {**file.load.operations, **file.load.closed}.items():
-        if name not in declared:
-            says = f'the workload {workload} has no operation "{name}": expected {" or ".join(declared)}'
-            yield Problem(("load", name), says, at_key=True)
+    for name, given in file.load.every.items():
+        where = file.load.place(name)
+        if name not in declared and name in file.load.streams:
+            usual = [kind for kind in declared.values() if kind.name not in grammar.streams]
+            kinds = " or ".join([each for kind in usual for each in kind.requests])
+            says = f'the workload {workload} has no "{given.operation}": expected {kinds}'
+            yield Problem((*where, "operation"), says)
+        elif name not in declared:
+            known = " or ".join(each for each in declared if each not in grammar.streams)
+            says = f'the workload {workload} has no operation "{name}": expected {known}'
+            yield Problem(where, says, at_key=True)
         elif given.operation is not None and given.operation not in declared[name].requests:
             expected = " or ".join(declared[name].requests)
             says = f'in the workload {workload} a {name} is no "{given.operation}": expected {expected}'
-            yield Problem(("load", name, "operation"), says)
+            yield Problem((*where, "operation"), says)
         elif declared[name].requests[given.operation or declared[name].usual] == "get" and not file.load.documents:
             says = f"a {name} gets documents that are there before, and there are none: expected 1 or more"
             yield Problem(("load", "documents"), says)
@@ -99,35 +107,46 @@ def _operations(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
             kind = given.operation or declared[name].usual
             if given.items is None:
                 says = f"a {kind} has several documents: expected items, the number in each, for example items: 500"
-                yield Problem(("load", name), says, at_key=True)
+                yield Problem(where, says, at_key=True)
             else:
                 bulks = [each for each, answer in declared[name].requests.items() if answer == "bulk"]
                 instead = f"operation: {bulks[0]} beside it, or no items" if bulks else "no items"
                 says = f"requests of the kind {kind} write one document each: expected {instead}"
-                yield Problem(("load", name, "items"), says)
+                yield Problem((*where, "items"), says)
         elif given.ids == "automatic" and given.items is None:
             says = "only bulks may leave ids to OpenSearch: expected operation: bulk, or no ids"
-            yield Problem(("load", name, "ids"), says)
+            yield Problem((*where, "ids"), says)
         elif given.retry is not None and given.items is None:
             says = "what is sent again is what was rejected of a bulk: expected operation: bulk, or no retry"
-            yield Problem(("load", name, "retry"), says)
+            yield Problem((*where, "retry"), says)
         elif given.client is not None:
-            yield from _helper(name, given, file)
+            yield from _helper(where, given, file)
 
 
-def _helper(name: str, given: OperationFile, file: ExperimentFile) -> Iterator[Problem]:
+def _helper(where: tuple[str, ...], given: OperationFile, file: ExperimentFile) -> Iterator[Problem]:
     """A helper sends bulks, by opensearch-py's own client, and has retries of its own."""
     assert given.client is not None
-    kind, loc = given.client.kind, ("load", name, "client")
+    kind, loc = given.client.kind, (*where, "client")
     if given.items is None:
         says = f"{kind} sends bulks: expected operation: bulk and items, for example items: 500, or no client here"
         yield Problem(loc, says, at_key=True)
     if given.retry is not None:
         says = f"{kind} sends again by itself: expected max_retries in client, and no retry here"
-        yield Problem(("load", name, "retry"), says, at_key=True)
+        yield Problem((*where, "retry"), says, at_key=True)
     if file.load.client.kind != "opensearch-py":
         says = f"{kind} runs on opensearch-py's own client, and the load's is {file.load.client.kind}: expected"
         yield Problem(loc, f"{says} load: {{client: {{kind: opensearch-py}}}}", at_key=True)
+
+
+def _ids(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
+    """All that write leave the ids of documents to the same side."""
+    declared = grammar.declared(file.load.workload)
+    writers = {name: each for name, each in file.load.every.items() if name in declared and declared[name].writes}
+    left = [name for name, each in writers.items() if each.ids == "automatic"]
+    named = [name for name in writers if name not in left]
+    if left and named:
+        says = f"{left[0]} leaves ids to OpenSearch and {named[0]} names its documents, in one index: "
+        yield Problem((*file.load.place(left[0]), "ids"), f"{says}expected the same of all that write")
 
 
 def _controller(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:
@@ -383,7 +402,8 @@ def _expect(file: ExperimentFile, declared: Mapping[str, OperationKind]) -> Iter
         loc: Loc = ("expect", index)
         op = given.grammar.operation
         if op is not None and op in file.load.closed:
-            says = f"{metric} is of an open loop, and load.{op} is a closed one: expected rate and good there, or"
+            place = ".".join(file.load.place(op))
+            says = f"{metric} is of an open loop, and {place} is a closed one: expected rate and good there, or"
             yield Problem((*loc, metric), f"{says} documents.acknowledged here", at_key=True)
         elif op is not None and op not in loads:
             yield Problem(
@@ -457,13 +477,15 @@ def _recovery(
             )
     writers = [kind.name for kind in declared.values() if kind.writes]
     closed = [name for name in file.load.closed if name in writers]
-    if metric == "recovery.first_writes" and closed:
-        says = f"{metric} is of an open loop, and load.{closed[0]} is a closed one: expected rate and good there"
+    opened = {name: each for name, each in file.load.operations.items() if name in writers}
+    if metric == "recovery.first_writes" and closed and not opened:
+        place = ".".join(file.load.place(closed[0]))
+        says = f"{metric} is of an open loop, and {place} is a closed one: expected rate and good there"
         yield Problem((*loc, metric), says, at_key=True)
-    elif metric == "recovery.first_writes" and not any(name in file.load.operations for name in writers):
+    elif metric == "recovery.first_writes" and not opened:
         wanted = " or ".join(f"load.{name}" for name in writers) or "a workload that writes"
         yield Problem((*loc, metric), f"{metric} needs a write load, and there is none: expected {wanted}", at_key=True)
-    elif metric == "recovery.first_writes" and any(each.items for each in file.load.operations.values()):
+    elif metric == "recovery.first_writes" and all(each.items for each in opened.values()):
         says = f"{metric} is of requests that write one document each, for a bulk goes to all shards at once: expected"
         yield Problem((*loc, metric), f"{says} documents.acknowledged, or no operation: bulk", at_key=True)
 

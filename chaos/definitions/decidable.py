@@ -21,7 +21,7 @@ def check(file: ExperimentFile, declared: Mapping[str, OperationKind]) -> Iterat
 
     ``declared``: the operations of the load's workload.
     """
-    writes = any(name in {**file.load.operations, **file.load.closed} for name, kind in declared.items() if kind.writes)
+    writes = any(name in file.load.every for name, kind in declared.items() if kind.writes)
     before: dict[tuple[str, str], list[tuple[int, ExpectationFile]]] = {}
     for index, given in enumerate(file.expect):
         loc: Loc = ("expect", index, given.metric)

@@ -158,6 +158,12 @@ def _field(schema: type[_ComparisonSchema]) -> Any:
     return Annotated[Comparison, BeforeValidator(lambda given: Comparison.parse(given, schema.unit)), schema]
 
 
+_PUBLISHED: dict[Unit, type[_ComparisonSchema]] = {
+    "percent": _OfPercent,
+    "duration": _OfDuration,
+    "count": _OfCount,
+    "number": _OfNumber,
+}
 _TYPES: dict[Unit, Any] = {
     "percent": _field(_OfPercent),
     "duration": _field(_OfDuration),
@@ -254,16 +260,16 @@ class ExpectationFile(Strict):
         return comparison
 
 
-def expectation_file(metrics: Mapping[str, Metric], named: str) -> type[ExpectationFile]:
+def expectation_file(metrics: Mapping[str, Metric], named: Mapping[str, Unit]) -> type[ExpectationFile]:
     """The model of a line of `expect` that may name these metrics.
 
-    ``named``: the pattern of metrics whose names are up to the experiment, for the published schema.
+    ``named``: patterns of metrics whose names are up to the experiment, and their units, for the published schema.
     """
-    open_ = {"not": {"propertyNames": {"not": {"pattern": named}}}}
+    open_ = [{"not": {"propertyNames": {"not": {"pattern": each}}}} for each in named]
 
     def exactly_one(schema: dict[str, Any]) -> None:
-        schema["oneOf"] = [*({"required": [metric]} for metric in metrics), open_]
-        schema["patternProperties"] = {named: _OfNumber.published()}
+        schema["oneOf"] = [*({"required": [metric]} for metric in metrics), *open_]
+        schema["patternProperties"] = {pattern: _PUBLISHED[unit].published() for pattern, unit in named.items()}
         for metric in sorted(name for name, each in metrics.items() if each.whole_run):
             schema.setdefault("dependentSchemas", {})[metric] = {"not": {"required": ["phase"]}}
 

@@ -30,7 +30,7 @@ from pydantic import (
     model_validator,
 )
 
-from chaos.base.operations import USUAL, WRITE, OperationKind
+from chaos.base.operations import STREAM, USUAL, WRITE, OperationKind
 from chaos.base.units import (
     NORMAL_FORM,
     Duration,
@@ -170,6 +170,11 @@ class OperationFile(Strict):
         description="of bulk requests: the helper of a client library that sends them, with its own retries, for "
         "example {kind: helpers.bulk, max_retries: 5}",
     )
+    queries: tuple[str, ...] | None = Field(
+        default=None,
+        min_length=1,
+        description="of searches: which of the workload's queries are sent, by the weights of its mix; default all",
+    )
 
     @model_validator(mode="after")
     def _open_or_closed(self) -> OperationFile:
@@ -182,6 +187,15 @@ class OperationFile(Strict):
                 "clients make a closed loop, which has neither rate nor objective: expected clients, or rate and good"
             )
         return self
+
+
+class StreamFile(OperationFile):
+    """One stream of the load: an operation under a name of the experiment's own, of one kind of request."""
+
+    operation: str = Field(description="the kind of request, for example search or bulk")
+
+
+StreamName = Annotated[str, Field(pattern=STREAM)]
 
 
 class Client(Strict):
@@ -283,10 +297,15 @@ class LoadFile(Strict):
         le=MOST_PROCESSES,
         description="how many driver processes share the load, each on a core of its own; default 1",
     )
+    streams: dict[StreamName, StreamFile] = Field(
+        default_factory=dict,
+        description="more operations, each under a name of its own (in the singular: sentences say `dashboards were "
+        "good` of `dashboard`), for example {dashboard: {operation: search, rate: 5/s, good: ok within 2s}}",
+    )
 
     @property
     def operations(self) -> dict[str, OperationFile]:
-        """Those in an open loop, by name, in the order in which workloads declare them."""
+        """Those in an open loop, by name, in the order in which workloads declare them; then streams."""
         return {name: given for name, given in self._given.items() if given.clients is None}
 
     @property
@@ -297,7 +316,16 @@ class LoadFile(Strict):
     @property
     def _given(self) -> dict[str, OperationFile]:
         fields = {name: getattr(self, name) for name in type(self).model_fields}
-        return {name: given for name, given in fields.items() if isinstance(given, OperationFile)}
+        return {name: given for name, given in fields.items() if isinstance(given, OperationFile)} | self.streams
+
+    @property
+    def every(self) -> dict[str, OperationFile]:
+        """Open loops, then closed ones, by name."""
+        return {**self.operations, **self.closed}
+
+    def place(self, name: str) -> tuple[str, ...]:
+        """Where an operation of this name stands in a file."""
+        return ("load", "streams", name) if name in self.streams else ("load", name)
 
     @model_validator(mode="after")
     def _something(self) -> LoadFile:
@@ -307,15 +335,21 @@ class LoadFile(Strict):
                 "for example read: {rate: 5/s, good: ok within 1s}"
             )
         if not self.operations:
-            raise ValueError("a load without operations: expected read, write or both")
+            raise ValueError("a load without operations: expected read, write or both, or streams")
         return self
+
+
+_UNSAID: dict[str, Any] = {"client": None, "queries": [], "stream": False}
+"""What a normal form leaves out of operations that are no streams, send all searches of their workload, and by no
+helper."""
 
 
 class Operation(Strict):
     """One open-loop stream of requests. ``rate`` per second, ``good_within`` in seconds.
 
     ``operation``: the kind of request. ``writes``: whether each arrival writes documents of its own; ``items``: how
-    many. ``automatic``: OpenSearch gives them their ids.
+    many. ``automatic``: OpenSearch gives them their ids. ``queries``: which of the workload's searches it sends; none:
+    all. ``stream``: its name is the experiment's own.
     """
 
     name: str
@@ -327,6 +361,8 @@ class Operation(Strict):
     retry: Retry | None = None
     automatic: bool = False
     client: Helper | None = None
+    queries: tuple[str, ...] = ()
+    stream: bool = False
 
     @property
     def documents(self) -> float:
@@ -342,7 +378,7 @@ class Operation(Strict):
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        usual = {"writes": self.name == WRITE.name, "items": 1, "retry": None, "automatic": False, "client": None}
+        usual = {"writes": self.name == WRITE.name, "items": 1, "retry": None, "automatic": False, **_UNSAID}
         return {key: value for key, value in data.items() if key not in usual or value != usual[key]}
 
 
@@ -358,11 +394,13 @@ class ClosedLoop(Strict):
     retry: Retry | None = None
     automatic: bool = False
     client: Helper | None = None
+    queries: tuple[str, ...] = ()
+    stream: bool = False
 
     @model_serializer(mode="wrap")
-    def _without_what_is_off(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        return {key: value for key, value in data.items() if key != "client" or value is not None}
+        return {key: value for key, value in data.items() if key not in _UNSAID or value}
 
 
 class Load(Strict):
@@ -393,9 +431,14 @@ class Load(Strict):
         return (*self.operations, *self.closed)
 
     @property
-    def writer(self) -> Operation | ClosedLoop | None:
-        """The operation that writes documents, if there is one. A workload declares one at most."""
-        return next((operation for operation in self.every if operation.writes), None)
+    def writers(self) -> tuple[Operation | ClosedLoop, ...]:
+        """The operations that write documents. A workload declares one at most; streams may be more."""
+        return tuple(operation for operation in self.every if operation.writes)
+
+    @property
+    def automatic(self) -> bool:
+        """Whether OpenSearch gives written documents their ids: of all writers, or of none."""
+        return any(operation.automatic for operation in self.writers)
 
     @property
     def stride(self) -> int:
@@ -579,11 +622,18 @@ class GuardCommand(Strict):
     timeout: PositiveDuration = Field(default=Duration(2), description="no answer for this long aborts too")
 
 
+def _floors_of_streams(schema: dict[str, Any]) -> None:
+    """In the published schema any stream may have a floor."""
+    schema["patternProperties"] = {rf"^(?!(?:read|write)\.){STREAM[1:-1]}\.good$": GoodFloor.model_json_schema()}
+
+
 class Guards(Strict):
     """What ends a run early. They hold from the warm-up to the last phase's end; ``max`` counts from the first phase.
 
     A guard that can no longer be evaluated ends the run too: it is never off without a word.
     """
+
+    model_config = ConfigDict(json_schema_extra=_floors_of_streams)
 
     cluster_red: PositiveDuration | None = Field(
         default=None, alias="cluster.red", description="abort when red for longer, for example 20s"
@@ -781,6 +831,8 @@ def resolve(
             "retry": given.retry,
             "automatic": given.ids == "automatic",
             "client": None if given.client is None else Helper(**dict(given.client)),  # of no grammar's own class
+            "queries": given.queries or (),
+            "stream": name in file.load.streams,
         }
 
     load = file.load

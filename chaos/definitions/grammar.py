@@ -5,6 +5,7 @@ Loading takes a grammar; who knows the kinds composes it (:mod:`chaos.registry`)
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,12 +14,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema, create_model
 
-from chaos.base.operations import USUAL, OperationKind, names, requests_of
+from chaos.base.operations import READ, STREAM, USUAL, OperationKind, names, requests_of, stream
 from chaos.base.units import Malformed
 from chaos.definitions import slis
 from chaos.definitions.actions import ActionParams
 from chaos.definitions.base import OneOrMore, Strict
-from chaos.definitions.expectations import Metric, expectation_file
+from chaos.definitions.expectations import Metric, Unit, expectation_file
 from chaos.definitions.experiment import (
     WORKLOAD_FILE,
     Experiment,
@@ -26,10 +27,13 @@ from chaos.definitions.experiment import (
     GoodFloor,
     Guards,
     Helper,
+    Load,
     LoadFile,
     OperationFile,
     Ordered,
     PhaseFile,
+    StreamFile,
+    StreamName,
     Word,
 )
 from chaos.definitions.steps import FaultParams, Step
@@ -42,12 +46,32 @@ def no_settings(workload: str) -> Mapping[str, Any]:
     return {}
 
 
+def no_queries(workload: str) -> tuple[str, ...]:
+    """Those of a workload whose searches have no names."""
+    return ()
+
+
+def streams_in(data: Any) -> dict[str, str]:
+    """Name → kind of request of the streams of a file, as far as it can be read: what is wrong is said elsewhere."""
+    load = data.get("load") if isinstance(data, Mapping) else None
+    given = load.get("streams") if isinstance(load, Mapping) else None
+    if not isinstance(given, Mapping):
+        return {}
+    named = {name: each.get("operation") for name, each in given.items() if isinstance(each, Mapping)}
+    return {
+        name: request
+        for name, request in named.items()
+        if isinstance(name, str) and isinstance(request, str) and re.match(STREAM, name)
+    }
+
+
 @dataclass(frozen=True)
 class Grammar:
     """Kinds by their names. ``workloads``: name → the operations that it declares; those of a file are the usual.
 
-    ``settings``: what the workload of a name says of its index, where the topology says nothing else. ``helpers``: of
-    client libraries, by which streams of bulks can be sent: name → what it is.
+    ``settings``: what the workload of a name says of its index, where the topology says nothing else; ``queries``: the
+    names of its searches. ``helpers``: of client libraries, by which streams of bulks can be sent: name → what it is.
+    ``streams``: those of one experiment, name → kind of request.
     """
 
     faults: Mapping[str, type[FaultParams]]
@@ -55,12 +79,44 @@ class Grammar:
     metrics: Mapping[str, Metric]
     workloads: Mapping[str, tuple[OperationKind, ...]]
     settings: Callable[[str], Mapping[str, Any]] = no_settings
+    queries: Callable[[str], tuple[str, ...]] = no_queries
     helpers: Mapping[str, str] = field(default_factory=dict)
+    streams: Mapping[str, str] = field(default_factory=dict)
 
     def with_slis(self, names: Iterable[str]) -> Grammar:
         """The same with the metrics of an experiment's own SLIs."""
         more = slis.metrics(names)
         return replace(self, metrics={**self.metrics, **more}) if more else self
+
+    def with_streams(self, streams: Mapping[str, str]) -> Grammar:
+        """The same with the streams of an experiment, and the metrics of each; without those whose name means something
+        else (:meth:`means_else`)."""
+        new = {name: request for name, request in streams.items() if not self.means_else(name)}
+        if not new:
+            return self
+        more = {
+            (metric := f"{name}.{quantity}"): replace(each, name=metric, operation=name)
+            for name in new
+            for quantity, each in self._of_operations.items()
+        }
+        return replace(self, metrics={**more, **self.metrics}, streams=new)
+
+    @cached_property
+    def _of_operations(self) -> dict[str, Metric]:
+        """The metrics that every operation has, without its name."""
+        of = READ.name
+        return {each.name.removeprefix(f"{of}."): each for each in self.metrics.values() if each.operation == of}
+
+    @cached_property
+    def _taken(self) -> frozenset[str]:
+        """Keys of a load, and first words of metrics, of guards and of others' operations."""
+        words = {name.partition(".")[0] for name in self.metrics if name.partition(".")[0] not in self.streams}
+        guards = {(each.alias or name).partition(".")[0] for name, each in Guards.model_fields.items()}
+        return frozenset({*LoadFile.model_fields, *Load.model_fields, *self.operations, *words, *guards, "sli"})
+
+    def means_else(self, name: str) -> bool:
+        """Whether a stream cannot have this name, since it means something else already."""
+        return name in self._taken
 
     @cached_property
     def kinds(self) -> dict[str, type[Step]]:
@@ -73,25 +129,23 @@ class Grammar:
         return names(self.workloads)
 
     def declared(self, workload: str) -> dict[str, OperationKind]:
-        """The operations of a workload (its name, or its file), by name."""
-        return {kind.name: kind for kind in self.workloads.get(workload, USUAL)}
+        """The operations of a workload (its name, or its file), by name, and the streams that can be made of it."""
+        kinds = self.workloads.get(workload, USUAL)
+        streams = [stream(name, request, kinds) for name, request in self.streams.items()]
+        return {kind.name: kind for kind in (*kinds, *streams) if kind is not None}
 
     def experiment(self, data: Mapping[str, Any]) -> Experiment:
         """An experiment from its normal form, as it stands in a run's ``plan.json``."""
-        return Experiment.from_json(data, self.kinds, self.guards)
+        load = data.get("load") or {}
+        every = [each for each in (*load.values(), *(load.get("closed") or ())) if isinstance(each, Mapping)]
+        named = {each["name"]: each["operation"] for each in every if each.get("stream") is True}
+        return Experiment.from_json(data, self.kinds, self.with_streams(named).guards)
 
     @cached_property
     def guards(self) -> type[Guards]:
         """The model of the guards: a floor for each operation that is not one of the usual, which have theirs."""
-        fields: dict[str, Any] = {
-            f"{name}_good": (
-                GoodFloor | None,
-                Field(default=None, alias=f"{name}.good", description=f"a floor for {name}s, as read.good is"),
-            )
-            for name in self.operations
-            if name not in {kind.name for kind in USUAL}
-        }
-        return create_model("Guards", __base__=Guards, __doc__=Guards.__doc__, **fields) if fields else Guards
+        usual = {kind.name for kind in USUAL}
+        return _guards(tuple(name for name in (*self.operations, *self.streams) if name not in usual))
 
     @cached_property
     def load_file(self) -> type[LoadFile]:
@@ -101,10 +155,13 @@ class Grammar:
             for name in self.operations
         }
         operations = create_model("Operations", __base__=Strict, **fields)
-        named: Any = (self._workload(), LoadFile.model_fields["workload"])
+        own: dict[str, Any] = {
+            "workload": (self._workload(), LoadFile.model_fields["workload"]),
+            "streams": (dict[self._stream_name(), self._stream()], LoadFile.model_fields["streams"]),  # type: ignore[misc]
+        }
         # the last base's fields come first, so that people read of operations before anything else of the load
         bases: Any = (LoadFile, operations)
-        made: type[LoadFile] = create_model("LoadFile", __base__=bases, __doc__=LoadFile.__doc__, workload=named)
+        made: type[LoadFile] = create_model("LoadFile", __base__=bases, __doc__=LoadFile.__doc__, **own)
         return made
 
     def _workload(self) -> Any:
@@ -140,6 +197,30 @@ class Grammar:
         kind: Any = (Literal[tuple(self.helpers)], Field(description=says)) if self.helpers else (str, Field())
         return create_model("HelperFile", __base__=Helper, __doc__=Helper.__doc__, kind=kind)
 
+    def _stream_name(self) -> Any:
+        """A name that means nothing else yet."""
+
+        def own(name: str) -> str:
+            if self.means_else(name):
+                raise Malformed("this name means something else in a load or in metrics: expected another one")
+            return name
+
+        taken = "|".join(map(re.escape, sorted(self._taken)))
+        schema = {"type": "string", "pattern": rf"^(?!(?:{taken})$){STREAM.removeprefix('^')}"}
+        return Annotated[StreamName, AfterValidator(own), WithJsonSchema(schema)]
+
+    def _stream(self) -> type[StreamFile]:
+        requests = tuple(dict.fromkeys(each for name in self.operations for each in requests_of(name, self.workloads)))
+        kind: Any = (Literal[requests], StreamFile.model_fields["operation"])
+        made: type[StreamFile] = create_model(
+            "StreamFile",
+            __base__=StreamFile,
+            __doc__=StreamFile.__doc__,
+            operation=kind,
+            client=(self._helper | None, OperationFile.model_fields["client"]),
+        )
+        return made
+
     def _first(self, name: str) -> OperationKind:
         """The operation of this name as the first workload declares it that does."""
         return next(kind for kinds in self.workloads.values() for kind in kinds if kind.name == name)
@@ -158,7 +239,8 @@ class Grammar:
             {kind: model | None for kind, model in self.actions.items()},
         )
         phase = _like(PhaseFile, inject=inject | None, do=do | None)
-        expect = expectation_file(self.metrics, slis.METRIC)
+        units = {quantity: each.unit for quantity, each in self._of_operations.items()}
+        expect = expectation_file(self.metrics, {slis.METRIC: "number", **_of_streams(units, self._taken)})
         made: type[ExperimentFile] = _like(
             ExperimentFile,
             phases=dict[Word, phase],  # type: ignore[valid-type]
@@ -167,6 +249,29 @@ class Grammar:
             guards=self.guards,
         )
         return made
+
+
+@functools.lru_cache(64)
+def _guards(names: tuple[str, ...]) -> type[Guards]:
+    """The guards with a floor for each of these operations; for the same ones always the same class, as equality of
+    experiments wants it."""
+    fields: dict[str, Any] = {
+        f"{name.replace('-', '_')}_good": (
+            GoodFloor | None,
+            Field(default=None, alias=f"{name}.good", description=f"a floor for {name}s, as read.good is"),
+        )
+        for name in names
+    }
+    return create_model("Guards", __base__=Guards, __doc__=Guards.__doc__, **fields) if fields else Guards
+
+
+def _of_streams(quantities: Mapping[str, Unit], taken: Iterable[str]) -> dict[str, Unit]:
+    """Patterns of metrics of some stream, as the published schema knows them. ``taken``: names that no stream has."""
+    not_taken = "".join([f"(?!{re.escape(each)}\\.)" for each in sorted(taken)])
+    by: dict[Unit, list[str]] = {}
+    for quantity, unit in quantities.items():
+        by.setdefault(unit, []).append(re.escape(quantity))
+    return {rf"^{not_taken}[a-z][a-z0-9-]*\.(?:{'|'.join(names)})$": unit for unit, names in by.items()}
 
 
 def _steps(name: str, says: str, kinds: Mapping[str, Any]) -> type[Ordered]:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 import chaos
 from chaos.base.errors import InvalidInput
-from chaos.base.operations import READ
+from chaos.base.operations import STREAM
 from chaos.base.units import Duration
 from chaos.definitions import crosschecks, objectives, slis, varied, vary
 from chaos.definitions import experiment as experiments
@@ -21,7 +21,7 @@ from chaos.definitions import topology as topologies
 from chaos.definitions import workload as workloads
 from chaos.definitions.expectations import SAYS_SOMETHING
 from chaos.definitions.experiment import WORD, WORKLOAD_FILE, Experiment, ExperimentFile
-from chaos.definitions.grammar import Grammar
+from chaos.definitions.grammar import Grammar, streams_in
 from chaos.definitions.selectors import NAME
 from chaos.definitions.source import Loc, Problem, Source, did_you_mean, shown
 from chaos.definitions.topology import VERSION, Topology, TopologyFile
@@ -54,7 +54,8 @@ def load_experiment(
     """
     path = Path(path)
     source = Source.read(path)
-    grammar = grammar.with_slis(slis.written_in(source.data))
+    without = grammar.with_slis(slis.written_in(source.data))
+    grammar = without.with_streams(streams_in(source.data))
     file = validated(source, grammar.experiment_file, "experiment")
     errors: list[str] = []
     found: Topology | None = None
@@ -95,7 +96,7 @@ def load_experiment(
     experiment = objectives.override(resolved, good or {})
     if file.vary is None or where is None:
         return experiment
-    return _varied(source, file.vary, experiment, where, grammar, given=topology is not None, good=good or {})
+    return _varied(source, file.vary, experiment, where, without, given=topology is not None, good=good or {})
 
 
 def _refuse_sides(source: Source, *, sides: bool, controlled: bool, where: Path | None) -> None:
@@ -158,14 +159,15 @@ def _varied(
         plain = {key: value for key, value in source.data.items() if key != vary.KEY}
         overlay = {key: value for key, value in side.changes().items() if key != "topology"}
         over = SideSource.made(source, prefix, vary.merged(plain, overlay))
-        whole = validated(over, grammar.experiment_file, "experiment")
+        own = grammar.with_streams(streams_in(over.data))
+        whole = validated(over, own.experiment_file, "experiment")
         if whole is not None:
-            dataset, topology = _with_workload(whole, topology, over, grammar, errors)
-            over.add(crosschecks.check(whole, topology, grammar))
+            dataset, topology = _with_workload(whole, topology, over, own, errors)
+            over.add(crosschecks.check(whole, topology, own))
         source.lines += varied.lines(over, name)
         if whole is None or over.lines:
             continue
-        resolved = experiments.resolve(whole, topology, source.path, grammar.declared(whole.load.workload), dataset)
+        resolved = experiments.resolve(whole, topology, source.path, own.declared(whole.load.workload), dataset)
         made.append(Side(name=name, changes=side.changes(), experiment=objectives.override(resolved, good)))
     source.add(varied.alike(tuple(made)))
     if errors := source.errors() + errors:
@@ -268,6 +270,7 @@ def _with_workload(
             wanted = dataset.settings
     else:
         wanted = grammar.settings(file.load.workload)
+        source.add(_queries(file, grammar.queries(file.load.workload), grammar))
     if topology is None or not wanted:
         return dataset, topology
     whole = topologies.with_defaults(topology, wanted)
@@ -280,10 +283,36 @@ def _unlike(file: ExperimentFile, dataset: WorkloadDefinition, grammar: Grammar)
     if dataset.name in grammar.workloads:
         says = f"{dataset.name} is the name of a workload that comes with a package: expected another name in the file"
         yield Problem(("load", "workload"), says)
+    declared = grammar.declared(file.load.workload)
     for name, given in file.load.operations.items():
-        if name == READ.name and (given.operation or READ.usual) == READ.usual and not dataset.queries:
+        kind = declared.get(name)
+        if kind and kind.requests.get(given.operation or kind.usual) == "search" and not dataset.queries:
             says = f"the workload {dataset.name} has no queries: expected some there, or operation: get"
-            yield Problem(("load", name), says, at_key=True)
+            yield Problem(file.load.place(name), says, at_key=True)
+    if dataset.queries:
+        yield from _queries(file, tuple(dataset.queries), grammar)
+
+
+def _queries(file: ExperimentFile, known: tuple[str, ...], grammar: Grammar) -> Iterator[Problem]:
+    """Searches are chosen from those of the workload, by operations that search. ``known``: their names."""
+    declared = grammar.declared(file.load.workload)
+    for name, given in file.load.every.items():
+        kind = declared.get(name)
+        if given.queries is None or kind is None:
+            continue
+        where: Loc = (*file.load.place(name), "queries")
+        if kind.requests.get(given.operation or kind.usual) != "search":
+            says = f"queries are of searches, and {name} sends none: expected operation: search, or no queries"
+            yield Problem(where, says)
+        elif not known:
+            yield Problem(
+                where, f"the searches of the workload {file.load.workload} have no names: expected no queries"
+            )
+        for place, query in enumerate(given.queries if known else ()):
+            if query not in known:
+                yield Problem((*where, place), f'there is no query "{query}": {did_you_mean(query, known)}')
+            elif query in given.queries[:place]:
+                yield Problem((*where, place), f"the query {query} is named twice")
 
 
 def located(topology: Topology, loc: Loc, error: InvalidInput) -> InvalidInput:
@@ -405,6 +434,7 @@ _PATTERNS = {
     slis.SLI_NAME: "small letters, digits and underscores, a letter first",
     f"^{NAME}$": "small letters, digits, dashes, dots and underscores",
     WORD: "small letters, digits, dashes and underscores, a letter first",
+    STREAM: "small letters, digits and dashes, a letter first",
     VERSION: "a full version such as 3.8.0",
     SAYS_SOMETHING: "some text",
 }

@@ -6,19 +6,24 @@ The experiment that comes out is the one that is planned, run and judged; what t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from chaos.base.errors import InvalidInput
+from chaos.base.operations import STREAM, USUAL
 from chaos.base.units import Duration
 from chaos.definitions.experiment import Experiment, Operation
 
 OPTION = "--objective"
 
 
-def parse(given: Iterable[str], operations: Sequence[str], option: str = OPTION) -> dict[str, Duration]:
+def parse(
+    given: Iterable[str], operations: Sequence[str], option: str = OPTION, *, streams: bool = False
+) -> dict[str, Duration]:
     """What the option's values say: operation, or ``""`` for whatever the load has, to seconds.
 
-    ``operations``: those that a grammar knows.
+    ``operations``: those that a grammar knows. ``streams``: it is of one experiment, and any name may be that of a
+    stream of it; :func:`override` refuses what is none.
     Raises :class:`InvalidInput` for an unknown operation, a wrong duration, or two values for one operation.
     """
     found: dict[str, Duration] = {}
@@ -26,7 +31,7 @@ def parse(given: Iterable[str], operations: Sequence[str], option: str = OPTION)
         name, equals, duration = text.partition("=")
         if not equals:
             name, duration = "", text
-        if equals and name not in operations:
+        if equals and name not in operations and not (streams and re.match(STREAM, name)):
             raise InvalidInput(
                 f"{option} {text}: there is no operation {name!r}", remedy=f"expected {' or '.join(operations)}"
             )
@@ -48,6 +53,12 @@ def override(experiment: Experiment, given: Mapping[str, Duration], option: str 
     """
     for name in given:
         if name and experiment.load.operation(name) is None:
+            known = [each.name for each in experiment.load.operations]
+            if name not in {kind.name for kind in USUAL}:
+                raise InvalidInput(
+                    f"{option} {name}={given[name].text}: there is no operation {name!r}",
+                    remedy=f"expected {' or '.join(known)}",
+                )
             raise InvalidInput(
                 f"{option} {name}={given[name].text}: the load of {experiment.file} has no {name}s",
                 remedy=f"leave {name}= out",

@@ -105,7 +105,7 @@ def markdown(grammar: Grammar) -> str:
 def parts(grammar: Grammar) -> dict[str, str]:
     """Parts of an experiment's schema, and where they stand in a file; in the order of the page."""
     operations = {f"{name.capitalize()}File": f"load.{name}" for name in grammar.operations}
-    return {"LoadFile": "load", **operations, **EXPERIMENT}
+    return {"LoadFile": "load", **operations, "StreamFile": "load.streams.NAME", **EXPERIMENT}
 
 
 def _page(grammar: Grammar) -> Iterator[str]:
@@ -169,6 +169,7 @@ def _expectations(part: Mapping[str, Any], whole: Mapping[str, Any], grammar: Gr
     for metric, each in grammar.metrics.items():
         judged = "over the whole run" if each.whole_run else "in each phase"
         yield f"| `{metric}` | {KINDS[each.unit]} | {judged} |"
+    yield "| `NAME.…`, of a stream | as `read.…` | in each phase |"
     for quantity in slis.QUANTITIES:
         yield f"| `{slis.metric('NAME', quantity)}`, of an SLI | {KINDS['number']} | in each phase |"
 

@@ -102,11 +102,11 @@ def _lines(given: Experiment, topology: str, comments: Iterable[str]) -> Iterato
 
 
 def _load(load: Load) -> Iterator[str]:
-    for operation in load.operations:
-        written = {"rate": operation.rate, "good": f"ok within {operation.good_within.text}"}
-        yield f"  {operation.name}: {flow(written | _requests(operation))}"
-    for loop in load.closed:
-        yield f"  {loop.name}: {flow({'clients': loop.clients} | _requests(loop))}"
+    every = [(each, _operation(each)) for each in load.every]
+    yield from (f"  {each.name}: {flow(written)}" for each, written in every if not each.stream)
+    if any(each.stream for each, _ in every):
+        yield "  streams:"
+        yield from (f"    {each.name}: {flow(written)}" for each, written in every if each.stream)
     for name, check in (("cas", load.cas), ("visibility", load.visibility)):
         if check is not None:
             yield f"  {name}: {flow(check)}"
@@ -116,6 +116,12 @@ def _load(load: Load) -> Iterator[str]:
         ):
             value = getattr(load, name)
             yield f"  {name}: {flow(load.dataset.file if name == 'workload' and load.dataset else value)}"
+
+
+def _operation(given: Operation | ClosedLoop) -> dict[str, Any]:
+    if isinstance(given, ClosedLoop):
+        return {"clients": given.clients} | _requests(given)
+    return {"rate": given.rate, "good": f"ok within {given.good_within.text}"} | _requests(given)
 
 
 def _requests(operation: Operation | ClosedLoop) -> dict[str, Any]:
@@ -128,6 +134,8 @@ def _requests(operation: Operation | ClosedLoop) -> dict[str, Any]:
         written["items"] = operation.items
     if operation.automatic:
         written["ids"] = "automatic"
+    if operation.queries:
+        written["queries"] = list(operation.queries)
     if operation.retry is not None:
         written["retry"] = plain(operation.retry)
     if operation.client is not None:

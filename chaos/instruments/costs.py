@@ -14,6 +14,7 @@ nothing is asked: its owners have allowed no such questions.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -190,11 +191,10 @@ def used(record: Record, counter: str) -> tuple[float, list[str], float] | None:
 
 def written(record: Record) -> tuple[int, int, float]:
     """Documents acknowledged in the phases, those of good requests, and the phases' seconds."""
-    writer = record.writer
-    if writer is None:
-        return 0, 0, 0.0
-    acknowledged = sum(int(documents.figures(record, writer, span)["acknowledged"]) for span in record.spans)
-    good = sum(int(record.in_phase(writer.name, span).counts[:, 1].sum()) for span in record.spans) * writer.items
+    acknowledged, good = 0, 0
+    for writer, span in itertools.product(record.writers, record.spans):
+        acknowledged += int(documents.figures(record, writer, span)["acknowledged"])
+        good += int(record.in_phase(writer.name, span).counts[:, 1].sum()) * writer.items
     return acknowledged, good, sum(span.seconds for span in record.spans)
 
 
@@ -237,7 +237,7 @@ def disk(record: Record) -> Measure:
 def goodput(record: Record) -> Measure:
     """Documents of good requests in a second of the phases."""
     _, good, seconds = written(record)
-    if record.writer is None or seconds <= 0:
+    if not record.writers or seconds <= 0:
         return Measure.missing("number", "nothing was written")
     says = f"{text.plural(good, 'document')} of good requests in {text.seconds(seconds)}"
     return Measure(good / seconds, "number", says)
@@ -253,7 +253,7 @@ MEASURES: Mapping[str, tuple[Callable[[Record], Measure], str]] = {
 
 def table(record: Record) -> dict[str, Any] | None:
     """Name → figure; None of a run that did not record it."""
-    if not record.lines(FILE) or not record.spans or record.writer is None:
+    if not record.lines(FILE) or not record.spans or not record.writers:
         return None
     return {name: {**_row(measure(record))} for name, (measure, _) in MEASURES.items()}
 
@@ -348,7 +348,7 @@ def _lines(cpu: int, sent: int, size: int) -> Any:
 
 
 def _observe(context: Context) -> Costs | None:
-    if context.existing is not None or context.experiment.load.writer is None:
+    if context.existing is not None or not context.experiment.load.writers:
         return None
     return Costs(context.lab, context.index, context.folder / "history" / FILE, context.broken)
 

@@ -80,7 +80,7 @@ class OperationConfig(_Data):
     ``good_within_s``: for the status stream's count of good ones; None: every ok is good.
     ``items``: documents that each request writes. ``retry``: how what was rejected of a bulk is sent again; None: not
     at all. ``automatic``: OpenSearch gives documents of bulks their ids. ``helper``: what sends them, one call a
-    request; None: each request is one bulk.
+    request; None: each request is one bulk. ``queries``: which searches of the workload it sends; none: all.
     """
 
     name: str
@@ -92,6 +92,7 @@ class OperationConfig(_Data):
     retry: RetryConfig | None = None
     automatic: bool = False
     helper: HelperConfig | None = None
+    queries: tuple[str, ...] = ()
 
     @model_validator(mode="before")
     @classmethod
@@ -101,7 +102,7 @@ class OperationConfig(_Data):
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        usual = {"answer": self.kind, "items": 1, "retry": None, "automatic": False, "helper": None}
+        usual = {"answer": self.kind, "items": 1, "retry": None, "automatic": False, "helper": None, "queries": ()}
         return {key: value for key, value in data.items() if usual.get(key, value) != value or key not in usual}
 
 
@@ -119,12 +120,13 @@ class ClosedConfig(_Data):
     retry: RetryConfig | None = None
     automatic: bool = False
     helper: HelperConfig | None = None
+    queries: tuple[str, ...] = ()
     good_within_s: None = None
 
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        return {key: value for key, value in data.items() if key != "helper" or value is not None}
+        return {key: value for key, value in data.items() if key not in ("helper", "queries") or value}
 
 
 class ProbeConfig(_Data):

@@ -6,6 +6,7 @@ its content is that text read. Keys of compare-and-set hold number and check alo
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
 import re
@@ -93,6 +94,9 @@ class Dataset(Workload):
 
     def strided(self, index: str, documents: int, stride: int) -> Requests:
         return Requests(self, index, documents, stride)
+
+    def some(self, queries: Collection[str], index: str, documents: int, stride: int) -> Requests:
+        return self.strided(index, documents, stride).only(queries)
 
     def numbers(self, doc_id: str, value: int = 0) -> dict[str, int]:
         number, named = number_of(doc_id), doc_id
@@ -212,6 +216,12 @@ class Requests:
         ]
         self._slots = [query for query, weight in self.mix for _ in range(weight)]
         self._path = f"/{index}/_search"
+
+    def only(self, names: Collection[str]) -> Requests:
+        """The same, whose searches are those of these names alone, by their weights."""
+        other = copy.copy(self)
+        other._slots = [each for each in self._slots if each.name in names]
+        return other
 
     def of(self, kind: str, k: int) -> Request:
         """The request of arrival ``k``. ``kind``: ``search``, ``get`` or ``index``."""

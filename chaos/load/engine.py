@@ -206,6 +206,11 @@ class Engine:
             else queries.Requests(queries.read(config.queries, config.readable))
         )
         self._stride = config.stride
+        chosen = {op: each.queries for op, each in enumerate(config.every) if each.queries}
+        self._some = {
+            op: self._workload.some(names, config.index, config.documents, config.stride)
+            for op, names in chosen.items()
+        }
         self._writes = (
             None if config.alias is None else self._workload.strided(config.alias, config.documents, config.stride)
         )
@@ -613,15 +618,17 @@ class Engine:
             operation = self._every[op]
             bulks = self._bulks[op]
             aliased = self._writes if operation.answer in WRITING else None
+            # the number of the document that it writes, where it writes one; or of the arrival
+            number = k * self._stride if operation.answer == "index" else k
             if some is not None and bulks is not None:
                 request = bulks.of(some[0])
             else:
-                request = (aliased or self._requests).of(operation.kind, k)
+                request = (aliased or self._some.get(op) or self._requests).of(operation.kind, number)
             path = request.path if aliased is None else requiring_alias(request.path)
             if some is not None:
                 asked = self._judge.sent_bulk(path, some[0], again=some[1])
             else:
-                asked = self._judge.sent(operation.answer, k, request, path, start)
+                asked = self._judge.sent(operation.answer, number, request, path, start)
             status, text = zone.sender(op)(request.method, path, body=request.body, headers=trace)
             length = len(text)
             judged = self._judge.of(asked, status, text, time.monotonic_ns())

@@ -127,7 +127,8 @@ class Judge:
     # -- of the load's arrivals ------------------------------------------------------------------------------------
 
     def sent(self, kind: str, k: int, request: Request, path: str, t: int) -> Sent:
-        """The request of arrival ``k`` is about to be sent at ``t`` (CLOCK_MONOTONIC ns).
+        """The request of arrival ``k`` is about to be sent at ``t`` (CLOCK_MONOTONIC ns); of a write of one
+        document that of number ``k``.
 
         ``kind``: how its answer is judged (:data:`chaos.base.operations.Answer`), unless the request itself says how.
         ``path``: the request's, with what was added to it.

@@ -74,7 +74,8 @@ class Requests(Protocol):
     """Makes the request of each arrival from its number alone."""
 
     def of(self, kind: str, k: int) -> Request:
-        """The request of arrival ``k``. ``kind``: one of those that the workload's operations are made of."""
+        """The request of arrival ``k``. ``kind``: one of those that the workload's operations are made of. Of a write
+        ``k`` is the number of its document (:mod:`chaos.base.ids`)."""
 
 
 class Workload(ABC):
@@ -102,8 +103,10 @@ class Workload(ABC):
     settings: ClassVar[Mapping[str, Any]] = MappingProxyType({})
 
     def answer(self, operation: str, kind: str) -> Answer:
-        """How answers to an operation's requests of this kind are judged. Raises ``KeyError`` for what is not there."""
-        return {each.name: each for each in self.operations}[operation].requests[kind]
+        """How answers to an operation's requests of this kind are judged; a stream is none of the workload's, and has
+        requests that one of these has. Raises ``KeyError`` for what is not there."""
+        own = [each for each in self.operations if each.name == operation] or self.operations
+        return {name: answer for each in reversed(own) for name, answer in each.requests.items()}[kind]
 
     @abstractmethod
     def requests(self, index: str, documents: int) -> Requests:
@@ -113,6 +116,13 @@ class Workload(ABC):
         """The requests of a load whose largest one writes ``stride`` documents: arrival ``k`` writes from number
         ``k * stride`` on. By default those of :meth:`requests`, which need not know how far the load has come."""
         return self.requests(index, documents)
+
+    def some(self, queries: Collection[str], index: str, documents: int, stride: int) -> Requests:
+        """Those of :meth:`strided`, whose searches are these alone.
+
+        Raises InvalidInput where searches have no names.
+        """
+        raise InvalidInput(f"the searches of the workload '{self.name}' have no names", remedy="leave queries out")
 
     @abstractmethod
     def numbers(self, doc_id: str, value: int = 0) -> dict[str, int]:

@@ -11,7 +11,9 @@ so. The same of each document of a bulk that is not acknowledged. An id that is 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from types import MappingProxyType
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -36,14 +38,20 @@ class Written:
 
     @classmethod
     def of(
-        cls, history: History, *, documents: int, keys: int = 0, writer: str | None = WRITES, stride: int = 1
+        cls,
+        history: History,
+        *,
+        documents: int,
+        keys: int = 0,
+        writers: Mapping[str, int] = MappingProxyType({WRITES: 1}),
+        stride: int = 1,
     ) -> Self:
         """From a run's record and the numbers of preloaded documents and compare-and-set keys.
 
-        ``writer``: the operation of the load that writes documents; None when there is none. ``stride``: how many
-        documents each of its requests has (:mod:`chaos.base.ids`).
+        ``writers``: the operations of the load that write documents, and how many in each request. ``stride``: the most
+        of these (:mod:`chaos.base.ids`).
         """
-        writes = writes_of(history, writer, stride)
+        writes = writes_of(history, writers, stride)
         known = Ids({"w": writes.acknowledged, "p": np.arange(documents), "c": np.arange(keys)})
         ids = {event["n"]: event["id"] for event in history.probes if event["kind"] == "write"}
         fates = {event["n"]: event for event in history.probes if event["kind"] == "written"}
@@ -72,8 +80,9 @@ class Writes(NamedTuple):
     open: Ints
 
 
-def writes_of(history: History, writer: str | None, stride: int = 1) -> Writes:
-    """What became of the documents that the operation ``writer`` of the load wrote, ``stride`` in each request.
+def writes_of(history: History, writers: Mapping[str, int], stride: int = 1) -> Writes:
+    """What became of the documents that these operations of the load wrote: name → how many in each request, of which
+    ``stride`` is the most.
 
     Of a bulk that was answered each document has its own fate (:mod:`chaos.history.items`). All documents of any other
     have the request's, of which only a refused connection is a fate for sure.
@@ -82,15 +91,19 @@ def writes_of(history: History, writer: str | None, stride: int = 1) -> Writes:
     items = history.items
     of_items = items.numbers(stride)
     found = [Writes(of_items[items.acknowledged], none, of_items[~items.acknowledged])]
-    places = np.arange(stride, dtype=np.int64)
-    for arrivals in history.batches(("k", "op", "outcome", "attempts")):
-        rows = arrivals[(arrivals["op"] == writer).to_numpy()]
+    pieces = (
+        (arrivals[(arrivals["op"] == writer).to_numpy()], number)
+        for arrivals in history.batches(("k", "op", "outcome", "attempts"))
+        for writer, number in writers.items()
+    )
+    for rows, number in pieces:
         k = rows["k"].to_numpy().astype(np.int64)
         alone = ~np.isin(k, items.k)
         # of a bulk without an answer for each document nothing is acknowledged, whatever its outcome
-        acknowledged = rows["outcome"].isin(["ok", "partial"]).to_numpy() & (stride == 1)
+        acknowledged = rows["outcome"].isin(["ok", "partial"]).to_numpy() & (number == 1)
         refused = ((rows["outcome"] == "refused") & (rows["attempts"] <= 1)).to_numpy()
         never = (rows["outcome"] == "dropped").to_numpy()
         fates = (acknowledged & alone, refused & alone, ~(acknowledged | refused | never) & alone)
+        places = np.arange(number, dtype=np.int64)
         found.append(Writes(*((k[fate][:, None] * stride + places).ravel() for fate in fates)))
     return Writes(*(np.concatenate(parts) for parts in zip(*found, strict=True)))

@@ -187,7 +187,7 @@ class Closing(RunState):
                 history,
                 documents=load.documents,
                 keys=self.cas_keys,
-                writer=None if load.writer is None else load.writer.name,
+                writers={each.name: each.items for each in load.writers},
                 stride=load.stride,
             )
             self.stage("read-back")
@@ -202,7 +202,7 @@ class Closing(RunState):
                     says,
                     seed=self.seed,
                     workload=self.workload,
-                    automatic=load.writer is not None and load.writer.automatic,
+                    automatic=load.automatic,
                     told=told.heard(history, load.stride) if any(each.client for each in load.every) else None,
                 ),
                 self.stop.was_asked,

@@ -154,6 +154,7 @@ class Loading(RunState):
             "retry": retry_config(operation.retry),
             "automatic": operation.automatic,
             "helper": helper_config(operation.client),
+            "queries": operation.queries,
         }
 
     @property

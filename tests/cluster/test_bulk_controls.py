@@ -76,7 +76,7 @@ def told(history: History) -> set[str]:
 def test_a_document_that_was_acknowledged_and_thrown_away_is_lost_by_its_id(cluster: LocalLab, tmp_path: Path) -> None:
     history, proxy = loaded(cluster, tmp_path, "drops one document")
     assert told(history) == {"ok"}  # by all that a client can see
-    found = read_back(cluster, INDEX, Written.of(history, documents=0, stride=ITEMS))
+    found = read_back(cluster, INDEX, Written.of(history, documents=0, writers={"write": ITEMS}, stride=ITEMS))
     assert sorted(found["lost"]) == sorted(proxy.spoilt) and found["complete"], found["reason"]
     assert found["acknowledged"] == ITEMS * len(history.items)
     assert found["documents"] == (ITEMS - 1) * len(history.items) and not found["wrong_content_count"]
@@ -88,7 +88,7 @@ def test_a_failure_under_errors_false_is_wrong_and_no_document_of_it_is_lost(clu
     assert told(history) == {"wrong"}
     assert all("errors: false, and 1 of them failed" in each["says"] for each in history.wrong)
     assert history.items.counts() == {"created": 9 * len(history.items), "invalid": len(history.items)}
-    written = Written.of(history, documents=0, stride=ITEMS)
+    written = Written.of(history, documents=0, writers={"write": ITEMS}, stride=ITEMS)
     assert not set(proxy.spoilt) & set(written.acknowledged) and set(proxy.spoilt) == set(written.open)
     found = read_back(cluster, INDEX, written)
     assert found["lost_count"] == found["unexpected_count"] == 0 and found["complete"]
@@ -100,7 +100,7 @@ def test_two_answers_that_were_swapped_are_wrong_by_their_ids(cluster: LocalLab,
     assert told(history) == {"wrong"}
     assert {id for each in history.wrong for id in proxy.spoilt if id in each["says"]} == set(proxy.spoilt)
     assert history.items.counts() == {"created": 8 * len(history.items), "wrong": 2 * len(history.items)}
-    found = read_back(cluster, INDEX, Written.of(history, documents=0, stride=ITEMS))
+    found = read_back(cluster, INDEX, Written.of(history, documents=0, writers={"write": ITEMS}, stride=ITEMS))
     assert found["lost_count"] == 0 and found["recovered_count"] == 2 * len(history.items)
 
 
@@ -108,7 +108,7 @@ def test_two_answers_that_were_swapped_are_wrong_by_their_ids(cluster: LocalLab,
 def test_what_was_sent_twice_under_ids_of_its_own_is_there_once(cluster: LocalLab, tmp_path: Path) -> None:
     history, _ = loaded(cluster, tmp_path, "sends everything twice")
     assert told(history) == {"ok"} and history.items.counts() == {"updated": ITEMS * len(history.items)}
-    found = read_back(cluster, INDEX, Written.of(history, documents=0, stride=ITEMS))
+    found = read_back(cluster, INDEX, Written.of(history, documents=0, writers={"write": ITEMS}, stride=ITEMS))
     assert found["duplicated_count"] == found["lost_count"] == 0
     assert found["documents"] == ITEMS * len(history.items)
 
@@ -120,7 +120,9 @@ def test_with_ids_of_opensearch_s_what_was_sent_twice_is_there_twice_and_what_wa
 ) -> None:
     history, proxy = loaded(cluster, tmp_path, lie, automatic=True)
     assert told(history) == {"ok"}
-    found = read_back(cluster, INDEX, Written.of(history, documents=0, stride=ITEMS), automatic=True)
+    found = read_back(
+        cluster, INDEX, Written.of(history, documents=0, writers={"write": ITEMS}, stride=ITEMS), automatic=True
+    )
     assert found["complete"] and not found["wrong_content_count"] and found["content"]["reason"] is None, found
     assert found["stored_twice_count"] == (ITEMS * len(history.items) if copies == 2 else 0)
     assert found["duplicated_count"] == found["unexpected_count"] == 0

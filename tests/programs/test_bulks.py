@@ -9,7 +9,7 @@ from load_stub import serving
 from programs.test_driver import config, drive, run, wait_for  # noqa: F401 - two are fixtures
 
 from chaos.history import History
-from chaos.load.config import OperationConfig, RetryConfig
+from chaos.load.config import ClosedConfig, OperationConfig, RetryConfig
 from chaos.observe.written import Written, writes_of
 
 ITEMS = 5
@@ -41,7 +41,7 @@ def test_each_document_of_each_bulk_is_acknowledged_and_found_by_searches(run, d
     assert len(writes) > 10 and set(writes.outcome) == {"ok"} and set(writes.status) == {200}
     assert history.items.counts() == {"created": ITEMS * len(writes)} and set(history.items.k) == set(writes.k)
     assert set(history.arrivals.outcome[history.arrivals.op == "read"]) == {"ok"}
-    found = Written.of(history, documents=2, stride=ITEMS)
+    found = Written.of(history, documents=2, writers={"write": ITEMS}, stride=ITEMS)
     assert found.acknowledged == {f"w-{k * ITEMS + i}" for k in writes.k for i in range(ITEMS)} | {"p-0", "p-1"}
     assert not found.open and not found.refused
 
@@ -67,7 +67,7 @@ def test_what_a_200_hides_is_on_record_for_each_document(run, drive, mode, reque
     assert outcomes(history) == {request_outcome}
     counts, bulks_ = history.items.counts(), len(history.items)
     assert counts[item] == {"wrong": 5 - acknowledged, "unknown": 5}.get(item, 1) * bulks_
-    taken, refused, left_open = writes_of(history, "write", ITEMS)
+    taken, refused, left_open = writes_of(history, {"write": ITEMS}, ITEMS)
     assert len(taken) == acknowledged * bulks_ and not len(refused)
     assert len(left_open) == (5 - acknowledged) * bulks_ and not set(taken) & set(left_open)
     if item in ("rejected", "blocked", "conflict", "invalid", "failed") and request_outcome == "partial":
@@ -79,7 +79,7 @@ def test_what_a_200_hides_is_on_record_for_each_document(run, drive, mode, reque
 def test_of_a_bulk_without_an_answer_all_documents_are_open(run, drive, mode, outcome):  # noqa: F811
     history = bulks(run, drive, mode)
     assert outcomes(history) == {outcome} and not len(history.items)
-    taken, refused, left_open = writes_of(history, "write", ITEMS)
+    taken, refused, left_open = writes_of(history, {"write": ITEMS}, ITEMS)
     writes = history.arrivals[history.arrivals.op == "write"]
     assert not len(taken) and not len(refused)
     assert sorted(left_open) == sorted(k * ITEMS + i for k in writes.k for i in range(ITEMS))
@@ -92,7 +92,7 @@ def test_where_nobody_listens_no_document_was_ever_sent(run, drive):  # noqa: F8
         driver = drive(config(run, server, operations=operations, kind="pinned"))
         wait_for(lambda: driver.status.get("sent_total", 0) > 20)
         assert driver.stop()
-    taken, refused, left_open = writes_of(History.open(run), "write", ITEMS)
+    taken, refused, left_open = writes_of(History.open(run), {"write": ITEMS}, ITEMS)
     assert len(refused) >= 20 * ITEMS and not len(taken) and not len(left_open)
 
 
@@ -126,7 +126,7 @@ def test_with_ids_of_opensearch_s_each_document_is_acknowledged_and_found_by_its
     history = bulks(run, drive, automatic=True)
     assert outcomes(history) == {"ok"} and not history.wrong
     assert history.items.counts() == {"created": ITEMS * len(history.items)}
-    assert len(writes_of(history, "write", ITEMS).acknowledged) == ITEMS * len(history.items)
+    assert len(writes_of(history, {"write": ITEMS}, ITEMS).acknowledged) == ITEMS * len(history.items)
     assert set(history.arrivals.outcome[history.arrivals.op == "read"]) == {"ok"}
 
 
@@ -138,3 +138,27 @@ def test_a_client_that_waits_to_try_again_is_let_go_by_a_stop_and_sends_no_more(
     writes = history.arrivals[history.arrivals.op == "write"]
     assert set(writes.outcome) == {"partial"} and set(writes.attempts) == {1}
     assert history.items.counts() == {"created": 4 * len(writes), "rejected": len(writes)}
+
+
+@pytest.mark.full
+def test_several_writers_never_make_the_same_document(run, drive):  # noqa: F811
+    """Bulks of two sizes and single documents, in open and closed loops: each has numbers of its own."""
+    operations = (
+        OperationConfig(name="feed", kind="bulk", rate=30, items=ITEMS),
+        OperationConfig(name="note", kind="index", rate=30),
+    )
+    closed = (ClosedConfig(name="other", kind="bulk", answer="bulk", clients=2, items=2),)
+    with serving() as server:
+        more = {"closed": closed, "alias": None, "shards": 3, "copies": 3}
+        driver = drive(config(run, server, operations=operations, **more))
+        wait_for(lambda: driver.status.get("sent_total", 0) > 60)
+        assert driver.stop()
+    history = History.open(run)
+    assert not history.wrong
+    writers = {"feed": ITEMS, "note": 1, "other": 2}
+    taken, refused, left_open = writes_of(history, writers, ITEMS)
+    sent = history.arrivals[history.arrivals.outcome == "ok"]
+    assert set(sent.op) == set(writers)
+    wanted = [k * ITEMS + i for k, op in zip(sent.k, sent.op, strict=True) for i in range(writers[op])]
+    assert sorted(taken) == sorted(wanted) and len(set(wanted)) == len(wanted)
+    assert not len(refused) and not set(left_open) & set(taken)

@@ -18,7 +18,7 @@ what became of its operation may not go on.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -50,8 +50,8 @@ def export(run_folder: Path | str, out: Path | str, format: str = "elle") -> lis
             last = final(record, key)
             value = None if last is None else int(last["value"])
             files[f"cas-register-{key}.json"] = list(register(ops, value, reads=format == "elle-reads"))
-    if record.writer is not None and record.writer.items == 1:  # of bulks each document would be an operation
-        files["set.json"] = list(additions(history, record.writer.name))
+    if record.writers and record.stride == 1:  # of bulks each document would be an operation
+        files["set.json"] = list(additions(history, [op.name for op in record.writers]))
     folder = Path(out)
     written = []
     try:
@@ -89,14 +89,14 @@ def register(ops: Iterable[CasOperation], last: int | None, *, reads: bool) -> I
     return _numbered(rows)
 
 
-def additions(history: History, writer: str) -> Iterator[dict[str, Any]]:
+def additions(history: History, writers: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The writes of the load as additions to a set, and the read-back as its last read.
 
-    ``writer``: the operation that they are of.
+    ``writers``: the operations that they are of.
     Raises HistoryError when the read-back lost more than it names, because the set would not be whole.
     """
     frame = history.arrivals
-    writes = frame[frame["op"] == writer]
+    writes = frame[frame["op"].isin(writers)]
     readback = history.readback
     moments: list[tuple[int, bool, int, dict[str, Any]]] = []
     acknowledged = set()

@@ -74,6 +74,11 @@ def settings_of(name: str) -> Mapping[str, Any]:
     return named(name).settings if name in declared() else {}
 
 
+def queries_of(name: str) -> tuple[str, ...]:
+    """The names of the searches of the workload of this name; none where it is not written in YAML."""
+    return tuple(_in_yaml(name).definition.queries) if name in FILES else ()
+
+
 def of(name: str, dataset: WorkloadDefinition | Mapping[str, Any] | None = None) -> Workload:
     """The workload of a load. ``dataset``: its definition where it is a file, or that in normal form.
 

@@ -168,3 +168,57 @@ def test_that_none_is_stored_twice_is_shown_only_where_something_was_sent_again(
 def test_with_ids_of_its_own_a_load_stores_nothing_twice_whatever_it_sent_again(tmp_path: Path) -> None:
     it = record(tmp_path, [ItemOutcome.CREATED] * ITEMS)
     assert judge(stored_twice.measure(it), "==", 0) is Verdict.PASS
+
+
+def two_writers(tmp_path: Path) -> Record:
+    """``write`` sends bulks, of whose documents one in ten is rejected; ``read`` is made to write one document each."""
+    story = Story(
+        chapters=[Chapter("healthy", 20), Chapter("dead", 20, read=mixed((0, 20, 0.5, Outcome.TIMEOUT, 5.0)))]
+    )
+    history: Any = story.history()
+    load = history.plan["experiment"]["load"]
+    load["write"]["items"] = ITEMS
+    load["note"] = load.pop("read") | {"name": "note", "operation": "index", "writes": True, "stream": True}
+    history.arrivals["op"] = history.arrivals["op"].cat.rename_categories({"read": "note"})
+    k = history.arrivals.loc[history.arrivals["op"] == "write", "k"]
+    file = tmp_path / "items.bin"
+    outcomes = [ItemOutcome.REJECTED, *[ItemOutcome.CREATED] * (ITEMS - 1)]
+    file.write_bytes(b"".join(entry(int(each), [int(o) for o in outcomes]) for each in k))
+    history.__dict__["items"] = Items.read(file)
+    return Record(history)
+
+
+def test_of_several_writers_all_documents_count_and_each_has_its_rows(tmp_path: Path) -> None:
+    it = two_writers(tmp_path)
+    note, write = (next(op for op in it.writers if op.name == name) for name in ("note", "write"))
+    found = measured(it)
+    requests = {op.name: len(it.in_phase(op.name, it.spans[1])) for op in it.writers}
+    assert found.evidence["offered"] == requests["note"] + ITEMS * requests["write"]
+    timeouts = found.evidence["operations"]["note"]["outcomes"]["timeout"]
+    assert 0.4 < timeouts / requests["note"] < 0.6
+    assert found.evidence["acknowledged"] == requests["note"] - timeouts + (ITEMS - 1) * requests["write"]
+    assert it.acknowledged(write) == (ITEMS - 1) * len(it.arrivals["write"])
+    assert it.acknowledged_writes == it.acknowledged(note) + it.acknowledged(write)
+    tables = {"documents": documents.table(it)}
+    drawn = documents.section(it, tables)
+    assert drawn is not None
+    assert [row.head for row in drawn.rows] == ["write, healthy", "write, dead", "note, healthy", "note, dead"]
+    assert len(drawn.curves) == 4 and len({curve.title for curve in drawn.curves}) == 4
+
+
+def test_each_writer_must_have_sent_what_was_due(tmp_path: Path) -> None:
+    it = two_writers(tmp_path)
+    assert not enough.gaps(it)
+    it.arrivals["note"] = it.arrivals["note"].in_phase(0)
+    (gap,) = enough.gaps(it)
+    assert "in dead only 0 of" in gap.says and "writes of note" in gap.says
+
+
+def test_documents_of_all_writers_lead_to_their_arrivals(tmp_path: Path) -> None:
+    from chaos.checks import dated
+
+    it = two_writers(tmp_path)
+    for name, place in (("note", 0), ("write", 3)):
+        k = int(it.arrivals[name].k[5])
+        when = dated.acknowledged(it, [f"w-{k * ITEMS + place}"])
+        assert when is not None and when[0] == pytest.approx((int(it.arrivals[name].end[5]) - it.origin) / 1e9)

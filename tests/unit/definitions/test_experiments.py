@@ -375,7 +375,7 @@ SHAPE = {
     ),
     "two operations less": (
         [("  read:  {rate: 100/s, good: ok within 100ms}\n", ""), (WRITE, "  documents: 3\n")],
-        ["5:3: load: a load without operations: expected read, write or both"],
+        ["5:3: load: a load without operations: expected read, write or both, or streams"],
     ),
     "pinned to nothing": (
         [("phases:", "  client: {kind: pinned}\nphases:")],

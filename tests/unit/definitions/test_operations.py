@@ -62,7 +62,7 @@ def test_a_load_of_own_operations_goes_there_and_back(tmp_path: Path) -> None:
     loaded = loading.load_experiment(file(tmp_path), THEIRS)
     lookup, ship = loaded.load.operations
     assert (lookup.name, lookup.operation, lookup.writes) == ("lookup", "by-key", False)
-    assert (ship.name, ship.operation, ship.writes) == ("ship", "put", True) and loaded.load.writer == ship
+    assert (ship.name, ship.operation, ship.writes) == ("ship", "put", True) and loaded.load.writers == (ship,)
     assert [(each.op, each.quantity) for each in loaded.expect] == [("lookup", "good"), ("ship", "p99")]
     assert list(loaded.guards.floors) == ["ship"]
     assert "lookup_good" not in loaded.to_json()["guards"]
@@ -79,7 +79,7 @@ def test_a_load_of_own_operations_goes_there_and_back(tmp_path: Path) -> None:
 def test_the_usual_operations_are_written_as_they_always_were() -> None:
     data = {"name": "write", "rate": 5.0, "good_within": 1.0, "operation": "index"}
     load = THEIRS.experiment(json.loads(json.dumps(GRAMMAR_NORMAL | {"load": {"read": None, "write": data}}))).load
-    assert load.writer is not None and load.model_dump(mode="json")["write"] == data
+    assert load.writers and load.model_dump(mode="json")["write"] == data
 
 
 GRAMMAR_NORMAL = loading.load_experiment(Path(__file__).parents[3] / "experiments" / "no-fault.yaml", GRAMMAR).to_json()

@@ -298,3 +298,14 @@ def test_preloading_writes_the_very_bodies(tmp_path: Path) -> None:
     actions = list(workload._actions("chaos-writes", 2, 1))
     assert [each["_source"] for each in actions] == [workload.body(id) for id in ("p-0", "p-1", "c-0")]
     assert {each["_index"] for each in actions} == {"chaos-writes"}
+
+
+def test_searches_are_picked_by_name_and_are_those_of_the_whole_mix(tmp_path: Path) -> None:
+    workload = made(tmp_path)
+    mine = workload.some(["mine"], "chaos", 10, 1)
+    whole = workload.requests("chaos", 10)
+    picked = [mine.of("search", k) for k in range(200)]
+    assert all(each.asks is not None for each in picked)
+    assert all(mine.of(kind, 7) == whole.of(kind, 7) for kind in ("index", "get"))
+    shared = [(a, b) for k, a in enumerate(picked) if (b := whole.of("search", k)).asks is not None]
+    assert len(shared) > 100 and all(a == b for a, b in shared)  # the same arrival asks for the same

@@ -540,7 +540,7 @@ def test_only_what_never_reached_a_node_is_refused_for_sure(monkeypatch: pytest.
     found = Written.of(history, documents=2, keys=1)
     monkeypatch.setattr("chaos.history.reader.BATCH", 3)
     assert Written.of(history, documents=2, keys=1) == found  # whether they come at once or some at a time
-    assert Written.of(history, documents=0, writer=None).acknowledged == {"v-0"}
+    assert Written.of(history, documents=0, writers={}).acknowledged == {"v-0"}
     for k, (outcome, (where, _)) in enumerate(outcomes.items()):
         inside = [name for name in ("acknowledged", "refused", "open") if f"w-{k}" in getattr(found, name)]
         assert inside == ([where] if where else []), outcome

@@ -206,7 +206,8 @@ def test_after_an_end_nothing_is_waited_for_and_what_is_there_is_read(
     driver = SimpleNamespace(stop=lambda: True, error=None)
     made.driver, made.folder, made.index = driver, tmp_path, "chaos"
     made.seed = 1
-    made.experiment = SimpleNamespace(load=SimpleNamespace(documents=1, cas=None, writer=None, stride=1, every=()))
+    load = SimpleNamespace(documents=1, cas=None, writers=(), stride=1, automatic=False, every=())
+    made.experiment = SimpleNamespace(load=load)
     monkeypatch.setattr(closing, "await_green", settling)
     monkeypatch.setattr(closing.History, "open", lambda folder: None)
     monkeypatch.setattr(closing.Written, "of", lambda history, **_: None)

@@ -1,0 +1,151 @@
+"""Streams: operations under names that an experiment makes up, each of one kind of request of its workload."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from ruamel.yaml import YAML
+
+from chaos.base.errors import InvalidInput
+from chaos.definitions import objectives, writing
+from chaos.definitions.experiment import Experiment
+from chaos.definitions.schema import schema_of
+from chaos.history import models
+from chaos.registry import GRAMMAR, load_experiment
+from chaos.run import on_target
+
+FILE = """\
+apiVersion: opensearch-chaos/v1
+name: streams
+topology: 3az
+load:
+  workload: search
+  read: {rate: 40/s, good: ok within 1s, queries: [by-key, in-category]}
+  streams:
+    dashboard: {operation: search, rate: 5/s, good: ok within 2s, queries: [facets]}
+    bulk-feed: {operation: bulk, items: 20, rate: 2/s, good: ok within 2s}
+    change: {operation: index, rate: 10/s, good: ok within 1s}
+    loader: {operation: bulk, items: 50, clients: 2}
+phases:
+  healthy: {for: 60s}
+expect:
+  - {dashboard.good: ">= 99%"}
+  - {bulk-feed.p99: "<= 2s"}
+  - {documents.acknowledged: ">= 99%"}
+guards: {dashboard.good: {below: 10%, for: 20s}}
+"""
+
+
+def loaded(folder: Path, text: str = FILE, **how: Any) -> Experiment:
+    path = folder / "streams.yaml"
+    path.write_text(text)
+    return load_experiment(path, **how)
+
+
+def test_streams_are_operations_with_names_of_their_own(tmp_path: Path) -> None:
+    load = loaded(tmp_path).load
+    assert [(each.name, each.operation, each.writes, each.items, each.stream) for each in load.every] == [
+        ("read", "search", False, 1, False),
+        ("dashboard", "search", False, 1, True),
+        ("bulk-feed", "bulk", True, 20, True),
+        ("change", "index", True, 1, True),
+        ("loader", "bulk", True, 50, True),
+    ]
+    assert [each.name for each in load.writers] == ["bulk-feed", "change", "loader"] and load.stride == 50
+    assert load.every[0].queries == ("by-key", "in-category") and load.every[1].queries == ("facets",)
+
+
+def test_they_go_there_and_back_by_normal_form_and_by_yaml(tmp_path: Path) -> None:
+    experiment = loaded(tmp_path)
+    normal = json.loads(json.dumps(experiment.to_json()))
+    assert GRAMMAR.experiment(normal) == experiment
+    assert list(models.operations(normal["load"])) == ["read", "dashboard", "bulk-feed", "change"]
+    assert [models.writes(*each) for each in models.operations(normal["load"]).items()] == [False, False, True, True]
+    again = loaded(tmp_path, writing.experiment(experiment, "3az"))
+    assert again.to_json() | {"file": ""} == experiment.to_json() | {"file": ""}
+
+
+def test_metrics_guards_and_objectives_know_them(tmp_path: Path) -> None:
+    experiment = loaded(tmp_path, good=objectives.parse(["dashboard=5s"], GRAMMAR.operations, streams=True))
+    assert [(each.op, each.quantity) for each in experiment.expect][:2] == [("dashboard", "good"), ("bulk-feed", "p99")]
+    assert list(experiment.guards.floors) == ["dashboard"]
+    dashboard = experiment.load.operation("dashboard")
+    assert dashboard is not None and dashboard.good_within == 5.0
+    assert objectives.options(experiment) == ["dashboard=5s"]
+
+
+def test_a_cap_counts_every_stream_a_bulk_as_its_documents(tmp_path: Path) -> None:
+    assert on_target.most_requests(loaded(tmp_path)) == 40 + 5 + 2 * 20 + 10
+
+
+def test_the_published_schema_takes_them(tmp_path: Path) -> None:
+    data = YAML(typ="safe").load(FILE)
+    schema = schema_of("experiment", GRAMMAR)
+    jsonschema.validate(data, schema)
+    for wrong in ({"dashboard.god": ">= 99%"}, {"dashboard.p99": ">= 99%"}, {"cluster.good": ">= 99%"}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({**data, "expect": [wrong]}, schema)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("dashboard: {op", "read: {op", "8:5: read: this name means something else"),
+        ("dashboard: {op", "cluster: {op", "8:5: cluster: this name means something else"),
+        ("dashboard: {op", "client: {op", "8:5: client: this name means something else"),
+        ("dashboard: {op", "Dash: {op", "8:5: Dash: expected small letters, digits and dashes, a letter first"),
+        ("{operation: search, ", "{", '8:16: "operation" is missing'),
+        ("operation: search", "operation: serch", "8:28: operation: expected search"),
+        ("[facets]", "[facet]", '8:77: there is no query "facet": did you mean "facets"?'),
+        ("[facets]", "[facets, facets]", "8:85: the query facets is named twice"),
+        ("items: 20, rate", "items: 20, queries: [facets], rate", "queries are of searches, and bulk-feed sends none"),
+        ("items: 20, ", "", "9:5: a bulk has several documents: expected items"),
+        ("operation: index", "operation: index, items: 5", "requests of the kind index write one document each"),
+        ("items: 20", "items: 20, ids: automatic", "bulk-feed leaves ids to OpenSearch and change names its documents"),
+        ("workload: search", "workload: documents", "the searches of the workload documents have no names"),
+        ('{dashboard.good: ">', '{dashbord.good: ">', 'unknown key "dashbord.good": did you mean "dashboard.good"?'),
+        ("{bulk-feed.p99", "{loader.p99", "loader.p99 is of an open loop, and load.streams.loader is a closed one"),
+        ("guards: {dashboard", "guards: {dashbord", 'unknown key "dashbord.good"'),
+    ],
+)
+def test_what_is_wrong_is_said_where_it_stands(tmp_path: Path, old: str, new: str, says: str) -> None:
+    assert FILE.count(old) >= 1
+    with pytest.raises(InvalidInput) as caught:
+        loaded(tmp_path, FILE.replace(old, new, 1))
+    assert says in str(caught.value), str(caught.value)
+
+
+def test_an_objective_for_what_is_no_stream_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="there is no operation 'dash'"):
+        loaded(tmp_path, good=objectives.parse(["dash=5s"], GRAMMAR.operations, streams=True))
+
+
+def test_first_writes_need_a_stream_of_single_documents(tmp_path: Path) -> None:
+    text = FILE.replace("healthy: {for: 60s}", "healthy: {for: 60s, inject: {node.kill: {target: node b-data}}}")
+    text = text.replace("expect:\n", 'expect:\n  - {recovery.first_writes: "<= 30s"}\n')
+    loaded(tmp_path, text)
+    with pytest.raises(InvalidInput, match="is of requests that write one document each"):
+        loaded(tmp_path, text.replace("    change: {operation: index, rate: 10/s, good: ok within 1s}\n", ""))
+
+
+VARIED = (
+    FILE
+    + """\
+vary:
+  sides:
+    one: {}
+    more:
+      load: {streams: {dashboard: {rate: 20/s}, export: {operation: search, rate: 1/s, good: ok within 5s}}}
+"""
+)
+
+
+def test_a_side_changes_a_stream_and_adds_one(tmp_path: Path) -> None:
+    varied: Any = loaded(tmp_path, VARIED, sides=True)
+    one, more = (side.experiment.load for side in varied.sides)
+    assert one.operation("dashboard").rate == 5 and one.operation("export") is None
+    assert more.operation("dashboard").rate == 20 and more.operation("export").good_within == 5
