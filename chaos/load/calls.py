@@ -198,7 +198,7 @@ class Call:
                 self._told[number - self._first] = CallerTold.STORED if ok else CallerTold.FAILED
 
     def counted(self, stored: int) -> None:
-        """Of all that were not named: how many were stored. Where that is not all of them, nobody is told which."""
+        """Of all that were not named: how many were stored. Where that is not all of them, it is not told which are."""
         places = [place for place, told in enumerate(self._told) if told is None]
         for place in places:
             sure = stored == len(places) or self._outcomes[place] in ACKNOWLEDGED_ITEMS

@@ -534,7 +534,7 @@ def main() -> None:
     first = control.read()
     code = 3 if first is None else asyncio.run(_serve(control, first))
     sys.stdout.flush()
-    os._exit(code)  # connections that a dead node holds open are nobody's business any more
+    os._exit(code)  # without waiting for connections that a dead node holds open
 
 
 if __name__ == "__main__":

@@ -93,7 +93,7 @@ def test_processes_share_one_load_and_leave_one_record(run, drive):  # noqa: F81
     assert len(history.items) == int((frame.op != "read").sum())
     assert {event.get("process", 0) for event in history.driver if event["kind"] == "self"} == {0, 1}
     intended = np.sort(frame.intended[frame.op == "write"])
-    assert np.allclose(np.diff(intended), 50e6, atol=1e3)  # 20 a second, whoever sends them
+    assert np.allclose(np.diff(intended), 50e6, atol=1e3)  # 20 a second over both
 
 
 @pytest.mark.full

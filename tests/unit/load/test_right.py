@@ -340,3 +340,10 @@ def test_the_answer_to_a_search_for_an_id_is_about_that_id() -> None:
 
     assert found(1, 0) == found(1, 1, "v-3") == found(1, 2, "v-3", "v-3") == ""
     assert all((found(0, 0), found(3, 0), found(1, 1), found(1, 1, "v-4"), found(1, 0, "v-3")))
+
+
+def test_where_other_processes_write_too_no_document_was_never_sent() -> None:
+    """A process knows its own documents alone; that a hit must match what was asked for holds all the same."""
+    known = Known(WORKLOAD.found_by, 10, alone=False)
+    assert known.most(None) > 10**12 and known.last["w"] > 10**12 and known.last["c"] > 10**12
+    assert known.last["p"] == 9
