@@ -19,7 +19,7 @@ from chaos.definitions import loading, reference, schema
 from chaos.definitions.actions import ACTIONS
 from chaos.definitions.expectations import Metric, Unit
 from chaos.definitions.experiment import Experiment, LoadFile
-from chaos.definitions.grammar import Grammar
+from chaos.definitions.grammar import Grammar, HelperKind
 from chaos.definitions.steps import FaultParams
 from chaos.faults import kinds, select
 from chaos.faults.fault import Fault
@@ -47,7 +47,7 @@ METRICS = {
     )
     for metric, operation, check in catalogue.metrics(operations.names(WORKLOADS))
 }
-HELPERS = {name: helper.says for name, helper in clients.helpers().items()}
+HELPERS = {name: HelperKind(helper.says, helper.clients) for name, helper in clients.helpers().items()}
 GRAMMAR = Grammar(
     FAULTS, ACTIONS, METRICS, WORKLOADS, settings=workloads.settings_of, queries=workloads.queries_of, helpers=HELPERS
 )

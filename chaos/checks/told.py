@@ -1,5 +1,5 @@
-"""What clients were told of their documents, and what is so: documents that are lost and of which nobody was told, and
-documents that their client takes for failed and that are there.
+"""What clients were told of their documents, and what is so: documents that are lost without a word to their client,
+and documents that their client takes for failed and that were stored.
 
 Helpers of client libraries cut documents into bulks, send some again, and tell their caller something at last
 (:mod:`chaos.load.calls`). An exception may name a few documents, or none; a count may hide one. So a caller can be
@@ -35,7 +35,7 @@ def _of(record: Record, name: str, says: Callable[[int], str]) -> Measure:
     """How many documents have one of the two fates."""
     readback = record.readback
     if readback is None:
-        return Measure.missing("count", "there is no read-back, so what is there was not held against what was told")
+        return Measure.missing("count", "there is no read-back to hold what clients were told against")
     told = readback.get("told")
     if told is None:
         return Measure.missing("count", "no helper of a client library sent documents, so no caller was told of them")

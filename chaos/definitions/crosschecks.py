@@ -120,11 +120,11 @@ def _operations(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
             says = "what is sent again is what was rejected of a bulk: expected operation: bulk, or no retry"
             yield Problem((*where, "retry"), says)
         elif given.client is not None:
-            yield from _helper(where, given, file)
+            yield from _helper(where, given, file, grammar)
 
 
-def _helper(where: tuple[str, ...], given: OperationFile, file: ExperimentFile) -> Iterator[Problem]:
-    """A helper sends bulks, by opensearch-py's own client, and has retries of its own."""
+def _helper(where: tuple[str, ...], given: OperationFile, file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
+    """A helper sends bulks, has retries of its own, and cannot run on every client."""
     assert given.client is not None
     kind, loc = given.client.kind, (*where, "client")
     if given.items is None:
@@ -133,9 +133,10 @@ def _helper(where: tuple[str, ...], given: OperationFile, file: ExperimentFile) 
     if given.retry is not None:
         says = f"{kind} sends again by itself: expected max_retries in client, and no retry here"
         yield Problem((*where, "retry"), says, at_key=True)
-    if file.load.client.kind != "opensearch-py":
-        says = f"{kind} runs on opensearch-py's own client, and the load's is {file.load.client.kind}: expected"
-        yield Problem(loc, f"{says} load: {{client: {{kind: opensearch-py}}}}", at_key=True)
+    known = grammar.helpers[kind].clients
+    if file.load.client.kind not in known:
+        says = f"{kind} cannot run on a client of the kind {file.load.client.kind}: expected load: {{client: {{kind:"
+        yield Problem(loc, f"{says} {' or '.join(known)}}}}}", at_key=True)
 
 
 def _ids(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:

@@ -66,11 +66,19 @@ def streams_in(data: Any) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
+class HelperKind:
+    """A helper of a client library. ``says``: what it is; ``clients``: the kinds of client that it can run on."""
+
+    says: str
+    clients: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Grammar:
     """Kinds by their names. ``workloads``: name → the operations that it declares; those of a file are the usual.
 
     ``settings``: what the workload of a name says of its index, where the topology says nothing else; ``queries``: the
-    names of its searches. ``helpers``: of client libraries, by which streams of bulks can be sent: name → what it is.
+    names of its searches. ``helpers``: of client libraries, by which streams of bulks can be sent, by name.
     ``streams``: those of one experiment, name → kind of request.
     """
 
@@ -80,7 +88,7 @@ class Grammar:
     workloads: Mapping[str, tuple[OperationKind, ...]]
     settings: Callable[[str], Mapping[str, Any]] = no_settings
     queries: Callable[[str], tuple[str, ...]] = no_queries
-    helpers: Mapping[str, str] = field(default_factory=dict)
+    helpers: Mapping[str, HelperKind] = field(default_factory=dict)
     streams: Mapping[str, str] = field(default_factory=dict)
 
     def with_slis(self, names: Iterable[str]) -> Grammar:
@@ -193,7 +201,7 @@ class Grammar:
     @cached_property
     def _helper(self) -> Any:
         """The model of a stream's helper: those that there are, by name."""
-        says = "; ".join(f"{name}: {each}" for name, each in self.helpers.items())
+        says = "; ".join(f"{name}: {each.says}" for name, each in self.helpers.items())
         kind: Any = (Literal[tuple(self.helpers)], Field(description=says)) if self.helpers else (str, Field())
         return create_model("HelperFile", __base__=Helper, __doc__=Helper.__doc__, kind=kind)
 

@@ -138,7 +138,7 @@ class Call:
     def answered(self, status: int, text: str) -> None:
         """It was answered by a status 2xx."""
         assert self._asked is not None and self.node is not None
-        self.idle, self.status = True, status
+        self.status = status
         self.length += len(text)
         judged: Judged = self._judge.of(self._asked, status, text, time.monotonic_ns())
         self._last = Outcome(judged.outcome)
@@ -152,6 +152,7 @@ class Call:
             self._partial(status, text, self.node)
         if judged.says:
             self._wrong(judged.says, self.node)
+        self.idle = True  # not before: judging lets others on, and who ends idle calls would lose what was answered
 
     def _take(self, place: int, item: int) -> None:
         """The last word on a document stands, but for one that was acknowledged before; and a refusal does not close
@@ -163,12 +164,12 @@ class Call:
     def fails(self, error: Exception) -> None:
         """It ended otherwise."""
         assert self.node is not None
-        self.idle = True
         outcome, self.status = of_error(error)
         self._last = outcome
         if outcome not in _NOTHING_DONE:
             self._leave_open()
         self._raised(error, self.node)
+        self.idle = True
 
     def _leave_open(self) -> None:
         for n in self._numbers:
@@ -197,7 +198,7 @@ class Call:
                 self._told[number - self._first] = CallerTold.STORED if ok else CallerTold.FAILED
 
     def counted(self, stored: int) -> None:
-        """Of all that were not named: how many were stored. Where that is not all of them, nobody is told which."""
+        """Of all that were not named: how many were stored. Where that is not all of them, it is not told which are."""
         places = [place for place, told in enumerate(self._told) if told is None]
         for place in places:
             sure = stored == len(places) or self._outcomes[place] in ACKNOWLEDGED_ITEMS

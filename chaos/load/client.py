@@ -34,6 +34,13 @@ class Way(Protocol):
     def by_default_policy(self) -> Send:
         """A client of opensearch-py over all nodes, as that library makes it."""
 
+    def for_helper(self, numbers: Sequence[int]) -> Any:
+        """The same over some nodes, for a helper of that library."""
+
+    def for_helper_behind(self, choose: Callable[[], int]) -> Any:
+        """A client of opensearch-py, for a helper, of the one address that a load balancer has; ``choose`` says for
+        each request to which node the balancer hands it."""
+
 
 class Client:
     """How requests find a node. ``name``: as definitions have it. ``probed``: by health checks of ours, once a zone.
@@ -47,6 +54,10 @@ class Client:
 
     def sender(self, way: Way) -> Callable[[int], Send]:
         """What gives the sender of the next request of an operation (its number)."""
+        raise NotImplementedError
+
+    def helped(self, way: Way, op: int) -> Any:
+        """The library's client that the helper of an operation is given: its retries are the library's."""
         raise NotImplementedError
 
 
@@ -63,12 +74,14 @@ class Listener(Protocol):
 class Helper:
     """By which call of a library a stream of bulks is sent. ``name``: as definitions have it; ``says``: in one line.
 
-    ``in_asyncio``: the call lives in an event loop, and so in a driver process of its own.
+    ``in_asyncio``: the call lives in an event loop, and so in a driver process of its own. ``clients``: the kinds of
+    client that it can run on.
     """
 
     name: str
     says: str
     in_asyncio = False
+    clients: tuple[str, ...] = ("opensearch-py", "load-balancer", "pinned")
 
     def send(self, client: Any, documents: Iterable[int], options: Mapping[str, Any], listener: Listener) -> Any:
         """Send these documents (their numbers) by one call of the helper, and say what it tells; of one in asyncio a

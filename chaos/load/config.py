@@ -352,8 +352,6 @@ class DriverConfig(_Data):
         for client in self.clients:
             if client.through is not None and client.through not in nodes:
                 raise ValueError(f"clients of zone {client.zone} go through {client.through!r}, not among {nodes}")
-        if any(operation.helper for operation in self.every) and self.client.kind != "opensearch-py":
-            raise ValueError(f"helpers run on opensearch-py's own client, and the load's is {self.client.kind}")
         if self.documents == 0 and any(operation.answer == "get" for operation in self.every):
             raise ValueError("the operation get reads preloaded documents, and there are none")
         return self

@@ -8,7 +8,7 @@ the library would otherwise decode and throw away.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -111,6 +111,18 @@ class HelperConnection(ZoneHttpConnection):
         return status, {}, text
 
 
+class Balanced(Connection):
+    """The one connection of a client that stands behind a load balancer: each of its requests goes to the node that the
+    balancer chooses."""
+
+    def __init__(self, *, behind: Mapping[int, Connection], choose: Callable[[], int], **kwargs: Any) -> None:
+        super().__init__(**{key: kwargs[key] for key in ("host", "port", "use_ssl") if key in kwargs})
+        self._behind, self._choose = behind, choose
+
+    def perform_request(self, *args: Any, **kwargs: Any) -> Any:
+        return self._behind[self._choose()].perform_request(*args, **kwargs)
+
+
 class OneCounter(RoundRobinSelector):
     """opensearch-py's round robin with one counter for all greenlets.
 
@@ -143,13 +155,23 @@ def by_default_policy(
     timeout_s: float,
     compress: bool = False,
     helper: bool = False,
+    choose: Callable[[], int] | None = None,
 ) -> OpenSearch:
     """A client of these targets, by their numbers, with opensearch-py's own policy; ``timeout_s`` is for each
-    attempt. ``helper``: for the library's helpers, which read answers themselves."""
+    attempt. ``helper``: for the library's helpers, which read answers themselves. ``choose``: the client knows one
+    address alone, behind which this chooses the target of each request."""
     numbered = list(targets.items())
     more: dict[str, Any] = {"http_compress": True} if compress else {}
     if helper:
         more |= {"connection_class": HelperConnection, "serializer": BulkJson()}
+    if choose is not None:
+        each = {
+            number: _client([(number, target)], namespace, access, pool=pool, timeout=timeout_s, **more)
+            for number, target in numbered
+        }
+        behind = {number: made.transport.connection_pool.connections[0] for number, made in each.items()}
+        more = {"connection_class": Balanced, "serializer": BulkJson(), "behind": behind, "choose": choose}
+        numbered = numbered[:1]
     return _client(numbered, namespace, access, pool=pool, timeout=timeout_s, selector_class=OneCounter, **more)
 
 

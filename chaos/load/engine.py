@@ -120,6 +120,7 @@ class _Zone:
         self.balancer = Balancer(numbers, up=probe.up, down=probe.down, seed=mixed(config.seed, number, *process))
         self._config = config
         self._connections: dict[int, type[HTTPConnection]] = {}
+        self._client = client
         self._helped: dict[int, OpenSearch] = {}
         self.sender = client.sender(self)
         """What sends the next request of an operation (its number) from here."""
@@ -150,23 +151,29 @@ class _Zone:
         return made.transport.perform_request
 
     def by_default_policy(self) -> Send:
-        return self._by_default_policy().transport.perform_request
+        return self._of_library(self.numbers).transport.perform_request
 
-    def _by_default_policy(self, *, helper: bool = False) -> OpenSearch:
+    def for_helper(self, numbers: Sequence[int]) -> OpenSearch:
+        return self._of_library(numbers, helper=True)
+
+    def for_helper_behind(self, choose: Callable[[], int]) -> OpenSearch:
+        return self._of_library(self.numbers, helper=True, choose=choose)
+
+    def _of_library(self, numbers: Sequence[int], **more: Any) -> OpenSearch:
         return by_default_policy(
-            {number: self.targets[number] for number in self.numbers},
+            {number: self.targets[number] for number in numbers},
             self.namespace,
             self.access,
             pool=self._config.at_once,
             timeout_s=self._config.client.timeout_s,
             compress=self._config.client.compress,
-            helper=helper,
+            **more,
         )
 
     def helped(self, op: int) -> OpenSearch:
         """The client that the helper of an operation is given, one for each operation, as with others."""
         if op not in self._helped:
-            self._helped[op] = self._by_default_policy(helper=True)
+            self._helped[op] = self._client.helped(self, op)
         return self._helped[op]
 
 
@@ -339,7 +346,7 @@ class Engine:
     @property
     def _patience(self) -> float:
         """Seconds that one request may take. opensearch-py tries again after a connect that timed out: four times."""
-        return self._config.client.timeout_s * (4 if self._library_policy else 1)
+        return self._config.client.timeout_s * (4 if self._library_policy or any(self._helpers) else 1)
 
     # -- the life of a load ------------------------------------------------------------------------------
 

@@ -156,6 +156,8 @@ def client_of_zone(config: DriverConfig, host: ClientHost, access: Access) -> As
     """opensearch-py's asynchronous client with its own policy over the nodes that are asked from a client host."""
     targets = [target.seen_from(host) for target in config.targets]
     numbers = [number for number, each in enumerate(targets) if host.through in (None, each.node)]
+    if config.client.kind == "pinned":
+        numbers = [number for number in numbers if targets[number].node == config.client.node]
     space = None if host.netns is None else Namespace(host.netns)
     return AsyncOpenSearch(
         hosts=[{"host": targets[n].host, "port": targets[n].port, "node": n} for n in numbers],
@@ -532,7 +534,7 @@ def main() -> None:
     first = control.read()
     code = 3 if first is None else asyncio.run(_serve(control, first))
     sys.stdout.flush()
-    os._exit(code)  # connections that a dead node holds open are nobody's business any more
+    os._exit(code)  # without waiting for connections that a dead node holds open
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ class Known:
     ``found_by``: of a document's id, see :meth:`chaos.load.workload.Workload.found_by`. ``documents`` and ``keys``: how
     many were there before the load. ``visible_after_s``: seconds until an acknowledged document must be found by a
     search; None: not known, so only what was there before is counted on. ``alone``: no other process writes; where one
-    does, nobody here knows how many documents there can be.
+    does, this one does not know how many documents there can be.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Known:
         self._fresh: deque[tuple[int, Collection[Asked]]] = deque(maxlen=MOST_FRESH)
         unknown = -1 if alone else sys.maxsize
         self._alone = alone
-        self.last = {"p": documents - 1, "c": keys - 1, "w": unknown, "v": unknown}
+        self.last = {"p": documents - 1, "c": keys - 1 if alone else unknown, "w": unknown, "v": unknown}
         """The highest number of each kind of id that was there before or has been sent."""
         self._all = documents + keys
 

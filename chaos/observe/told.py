@@ -1,4 +1,4 @@
-"""What clients were told of their documents, held against what is there.
+"""What clients were told of their documents, held against the copies.
 
 A helper of a client library tells its caller what became of each document, or of none (:mod:`chaos.load.calls`). The
 read-back knows which are there, and which twice. So the fates are told apart that a client cannot see: lost and not

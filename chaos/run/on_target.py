@@ -62,6 +62,10 @@ def balancer(zone: str) -> str:
     return f"balancer-{zone}"
 
 
+OF_LIBRARY = 4
+"""HTTP requests that one of opensearch-py's own client may become."""
+
+
 def most_requests(experiment: Experiment) -> float:
     """Requests per second that the load makes at most, but for those that look for documents of visibility.
 
@@ -69,10 +73,13 @@ def most_requests(experiment: Experiment) -> float:
     write; a client that tries again makes each request that often, and so does a helper.
     """
     load = experiment.load
-    rate = sum(float(each.rate) * each.items * (1 + _again(each)) for each in load.operations)
-    rate += 2 * float(load.cas.rate) if load.cas is not None else 0.0
-    rate += float(load.visibility.rate) if load.visibility is not None else 0.0
-    return rate * load.client.attempts
+    tries = load.client.attempts
+    rate = sum(
+        float(each.rate) * each.items * (1 + _again(each)) * (OF_LIBRARY if each.client else tries)
+        for each in load.operations
+    )
+    rate += 2 * float(load.cas.rate) * tries if load.cas is not None else 0.0
+    return rate + (float(load.visibility.rate) * tries if load.visibility is not None else 0.0)
 
 
 def _again(operation: Operation) -> int:

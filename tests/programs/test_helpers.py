@@ -93,7 +93,21 @@ def test_processes_share_one_load_and_leave_one_record(run, drive):  # noqa: F81
     assert len(history.items) == int((frame.op != "read").sum())
     assert {event.get("process", 0) for event in history.driver if event["kind"] == "self"} == {0, 1}
     intended = np.sort(frame.intended[frame.op == "write"])
-    assert np.allclose(np.diff(intended), 50e6, atol=1e3)  # 20 a second, whoever sends them
+    assert np.allclose(np.diff(intended), 50e6, atol=1e3)  # 20 a second over both
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("client", "kind"), [("load-balancer", BULK), ("pinned", BULK), ("pinned", ASYNC)])
+def test_helpers_run_on_other_clients_too(run, drive, client, kind):  # noqa: F811
+    operation = OperationConfig(name="write", kind="bulk", rate=20, items=10, helper=HelperConfig(kind=kind))
+    with serving() as one, serving() as other:
+        driver = drive(config(run, one, other, operations=(operation,), kind=client, timeout=2.0))
+        wait_for(lambda: driver.status.get("sent_total", 0) > 3 * CALLS)
+        assert driver.stop()
+    frame = History.open(run).arrivals
+    assert set(frame.outcome) == {"ok"}
+    assert set(frame.node) == ({"a-data", "b-data"} if client == "load-balancer" else {"a-data"})
+    assert set(pairs(History.open(run))) == {("created", "stored")}
 
 
 HARD = {

@@ -1,6 +1,7 @@
 """``helpers.async_bulk`` of opensearch-py, in an event loop: what it tells is what ``helpers.bulk`` tells.
 
-It runs over the library's asynchronous client, whose connections are aiohttp's, in a driver process of its own.
+It runs over the library's asynchronous client, whose connections are aiohttp's, in a driver process of its own. That
+process makes no health checks, so it stands behind no load balancer of ours.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ class AsyncBulk(Helper):
     name = "helpers.async_bulk"
     says = "one call of opensearch-py's helpers.async_bulk a request, in a process of its own with an event loop"
     in_asyncio = True
+    clients = ("opensearch-py", "pinned")
 
     async def send(self, client: Any, documents: Iterable[int], options: Mapping[str, Any], listener: Listener) -> None:
         try:

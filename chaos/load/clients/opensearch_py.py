@@ -4,6 +4,7 @@ an error of the connection or 502, 503 or 504, none after a timeout."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from chaos.load.client import Client, Send, Way
 
@@ -23,6 +24,9 @@ class OpenSearchPy(Client):
             return made[op]
 
         return of
+
+    def helped(self, way: Way, op: int) -> Any:
+        return way.for_helper(way.numbers)
 
 
 CLIENT = OpenSearchPy()

@@ -485,11 +485,11 @@ MEANING = {
         ],
         ["6:74: helpers.bulk sends again by itself: expected max_retries in client, and no retry here"],
     ),
-    "a helper without the client of its library": (
-        [(WRITE, f"  write: {{{BULK}, client: {{kind: helpers.bulk}}}}\n")],
+    "a helper that cannot stand behind a balancer": (
+        [(WRITE, f"  write: {{{BULK}, client: {{kind: helpers.async_bulk}}}}\n")],
         [
-            "6:74: helpers.bulk runs on opensearch-py's own client, and the load's is load-balancer: "
-            "expected load: {client: {kind: opensearch-py}}"
+            "6:74: helpers.async_bulk cannot run on a client of the kind load-balancer: "
+            "expected load: {client: {kind: opensearch-py or pinned}}"
         ],
     ),
     "what a helper tells, without one": (

@@ -114,6 +114,27 @@ def call(
     return made, error
 
 
+def test_behind_a_balancer_each_request_goes_to_the_node_that_it_chooses() -> None:
+    targets = {n: Target(node=f"{n}-data", zone="a", host="127.0.0.1", port=1 + n) for n in range(2)}
+    turns = iter([1, 0, 1])
+    client = by_default_policy(targets, None, PLAIN, pool=1, timeout_s=1.0, helper=True, choose=lambda: next(turns))
+    (connection,) = client.transport.connection_pool.connections
+    nodes = [Nodes(reset), Nodes(reset, taken)]
+    for number, each in connection._behind.items():
+        each.pool = nodes[number]
+    judge = Judge(WORKLOAD, Known(WORKLOAD.found_by, 0), "chaos", copies=3)
+    notes = {"partial": lambda *_: None, "raised": lambda *_: None, "wrong": lambda *_: None}
+    made = Call(range(FIRST, FIRST + 2), judge, lambda: False, **notes)  # type: ignore[arg-type]
+    CURRENT.set(made)
+    # its first request fails on node 1, the second on node 0: opensearch-py tries its one address again
+    nodes[1].steps = [reset, taken]
+    chosen = options(HelperConfig(kind=BULK), WORKLOAD, "chaos-writes", alias=True, automatic=False)
+    helpers()[BULK].send(client, range(FIRST, FIRST + 2), chosen, made)
+    made.ended(None)
+    assert (made.attempts, made.node, words(made)) == (3, 1, "SS")
+    assert [len(each.sent) for each in nodes] == [1, 2]
+
+
 def words(made: Call) -> str:
     """What was told of each document: Stored, Failed, Raised, Nothing, neVer sent, Cut short."""
     return "".join("SFRNVC"[CallerTold(each)] for each in made.heard)

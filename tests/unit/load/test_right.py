@@ -344,3 +344,10 @@ def test_the_answer_to_a_search_for_ids_is_about_these() -> None:
     assert found(two, every, 0) == found(two, every, 1, "v-5") == found(two, every, 3, "v-3", "v-5", "v-5") == ""
     assert all((found(two, 0, 0), found(two, 1, 0), found(two, every, 1)))
     assert all((found(two, every, 1, "v-4"), found(two, every, 1, *two)))
+
+
+def test_where_other_processes_write_too_no_document_was_never_sent() -> None:
+    """A process knows its own documents alone; that a hit must match what was asked for holds all the same."""
+    known = Known(WORKLOAD.found_by, 10, alone=False)
+    assert known.most(None) > 10**12 and known.last["w"] > 10**12 and known.last["c"] > 10**12
+    assert known.last["p"] == 9

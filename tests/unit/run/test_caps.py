@@ -21,7 +21,15 @@ LOAD = "  read: {rate: 10/s, good: ok within 1s}\n  write: {rate: 10/s, good: ok
 FOREIGN = "foreign: {search: {slower: 3x, fewer: 50%}, for: 20s}\n"
 
 
-def made(folder: Path, load: str = "", caps: str = "100/s", more: str = "", urls: int | None = None, **now: Any) -> Any:
+def made(
+    folder: Path,
+    load: str = "",
+    caps: str = "100/s",
+    more: str = "",
+    urls: int | None = None,
+    streams: str = LOAD,
+    **now: Any,
+) -> Any:
     """``urls``: how many nodes have one; None: all."""
     text = draft.draft(there(), [URL], {}, "staging").replace("rung: observe\n", "rung: zone\nuntil: 2027-01-31\n")
     for node in (there().nodes or ())[:urls]:
@@ -30,7 +38,7 @@ def made(folder: Path, load: str = "", caps: str = "100/s", more: str = "", urls
     (folder / "staging.yaml").write_text(text)
     (folder / "asked.yaml").write_text(
         "apiVersion: opensearch-chaos/v1\nname: asked\ntopology: 3az-standby\n"
-        f"load:\n{LOAD}{load}phases:\n  calm: {{for: 5s}}\nexpect:\n  - {{acknowledged.lost: 0}}\n"
+        f"load:\n{streams}{load}phases:\n  calm: {{for: 5s}}\nexpect:\n  - {{acknowledged.lost: 0}}\n"
     )
     target = load_existing(folder / "staging.yaml")
     offers = reaching.offers_on(PROVIDERS, target.written)
@@ -54,6 +62,25 @@ def test_every_request_that_the_load_may_make_counts(tmp_path: Path, load: str, 
     assert made(tmp_path, load, f"{rate}/s").refused == []
     ((_, row),) = made(tmp_path, load, f"{rate - 1}/s").refused
     assert row.says == f"requests per second: {rate:g}, and the file allows {rate - 1:g}"
+
+
+READ, BULK = LOAD.splitlines(keepends=True)[0], "{rate: 1/s, good: ok within 1s, operation: bulk, items: 10, client: "
+
+
+def test_what_a_helper_and_its_client_send_again_counts(tmp_path: Path) -> None:
+    """Behind a load balancer opensearch-py tries its one address four times; other requests are sent once."""
+    streams = f"{READ}  write: {BULK}{{kind: helpers.bulk, max_retries: 2}}}}\n"
+    rate = 10 + 1 * 10 * 3 * 4
+    assert made(tmp_path, "", f"{rate}/s", streams=streams).refused == []
+    ((_, row),) = made(tmp_path, "", f"{rate - 1}/s", streams=streams).refused
+    assert row.says == f"requests per second: {rate:g}, and the file allows {rate - 1:g}"
+
+
+def test_the_driver_in_asyncio_is_refused_because_it_does_not_ask_whose_cluster_answers(tmp_path: Path) -> None:
+    streams = f"{READ}  write: {BULK}{{kind: helpers.async_bulk}}}}\n  client: {{kind: opensearch-py}}\n"
+    ((_, row),) = made(tmp_path, "", "900/s", streams=streams).refused
+    assert row.says == "load.write is sent by a driver whose connections do not ask whose cluster answers"
+    assert "helpers.bulk" in row.remedy
 
 
 def test_what_the_cap_leaves_is_for_looking(tmp_path: Path) -> None:
