@@ -80,7 +80,8 @@ class HistoryLike(Protocol):
 class LoadOperation:
     """One kind of request. ``rate`` per second, ``good_within`` in seconds from the intended start.
 
-    ``writes``: whether each arrival writes documents of its own, and ``items`` how many. ``closed``: it is a closed
+    ``writes``: whether each arrival writes documents of its own, and ``items`` how many; ``index``: of the load's
+    indices, None: its first. ``closed``: it is a closed
     loop, which has no rate, and whose answers are good whenever they come.
     """
 
@@ -90,6 +91,7 @@ class LoadOperation:
     writes: bool = False
     items: int = 1
     closed: bool = False
+    index: str | None = None
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,10 @@ class Record:
         """HTTP requests made for the arrivals of an operation (name) in a phase (index; -1: in none)."""
         parts: dict[str, list[Arrivals]] = {op.name: [] for op in (*self.operations, *self.closed)}
         names: dict[str, list[str]] = {"client": [], "node": []}
-        counted = any(op.items > 1 or op.closed for op in (*self.operations, *self.closed))
+        several = len(self.writers) > 1
+        counted = {
+            op.name for op in (*self.operations, *self.closed) if op.items > 1 or op.closed or (several and op.writes)
+        }
         for frame in history.batches((*COLUMNS, "attempts") if counted else COLUMNS):
             last = [int(frame[name].max()) for name in ("intended", "end") if len(frame)]
             self.last_seen = max([self.last_seen, *last])
@@ -206,7 +211,7 @@ class Record:
             for op in (*self.operations, *self.closed):
                 mask = (frame["op"] == op.name).to_numpy()
                 own = {name: column[mask] for name, column in columns.items()}
-                if op.items > 1 or op.closed:
+                if op.name in counted:
                     made = np.bincount(own["phase"] + 1, frame["attempts"].to_numpy()[mask], len(self.spans) + 1)
                     self.tries.update({(op.name, place - 1): int(each) for place, each in enumerate(made)})
                 parts[op.name].append(Arrivals.of(**own, good_within=op.good_within))
@@ -384,6 +389,7 @@ def _operations(experiment: Mapping[str, Any]) -> tuple[LoadOperation, ...]:
             float(given["good_within"]),
             models.writes(name, given),
             int(given.get("items") or 1),
+            index=given.get("index"),
         )
         for name, given in models.operations(experiment.get("load")).items()
     )

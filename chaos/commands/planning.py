@@ -193,7 +193,8 @@ def print_plans(
 
 def _requests(operation: Any) -> str:
     """What an operation's requests are, in words."""
-    return operation.operation if operation.items == 1 else f"{operation.operation} of {operation.items} documents"
+    where = "" if operation.index is None else f" in {operation.index}"
+    return f"{operation.operation}{'' if operation.items == 1 else f' of {operation.items} documents'}{where}"
 
 
 def _sides_json(experiment: Any, seed: int) -> dict[str, Any]:

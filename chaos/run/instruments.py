@@ -33,6 +33,7 @@ from chaos.observe import disks
 from chaos.opensearch.views import Counts, View
 from chaos.run import commanding
 from chaos.run.guards import asked_of_instruments
+from chaos.run.indices import Indices
 from chaos.run.on_target import OnTarget
 from chaos.run.stopping import Stop
 from chaos.targets.labs import kinds, usable
@@ -127,6 +128,7 @@ class Run(Protocol):
     folder: Path
     lab: BaseLab
     index: str
+    indices: Indices
     events: EventWriter
     ledger: Ledger
     reporter: Reporter
@@ -151,7 +153,7 @@ class RunContext:
         self._run = run
         self.experiment, self.folder = run.experiment, run.folder
         self.lab: Any = run.lab
-        self.index = run.index
+        self.index, self.indices = run.index, run.indices.names
         self.events: Events = run.events
         self.broken, self.cut, self.ask, self.check = run.broken, run.cut, run.stop.ask, run.stop.check
         self.stage, self.status = run.stage, run.reporter.status

@@ -97,6 +97,10 @@ def refused_caps(experiment: Experiment, target: Existing) -> list[Row]:
         names = ", ".join(f"load.{each.name}" for each in load.closed)
         says = f"{names} is a closed loop, whose requests per second depend on the cluster, so no cap can be held"
         return [Row("caps", Sign.BLOCKS, says, "give it a rate and an objective instead of clients")]
+    if load.indices:
+        names = ", ".join(f"load.indices.{each.name}" for each in load.indices)
+        says = f"{names}: on a cluster that is not ours a load has one index, whose copies and documents the caps bound"
+        return [Row("caps", Sign.BLOCKS, says, "let its streams use the load's first index")]
     rate = most_requests(experiment) + LEAST_LOOKS * looking(experiment)
     copies = topology.shards * (topology.replicas + 1)
     if experiment.controller is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lyingproxy import LIES, Proxy, lying
@@ -11,10 +12,11 @@ from programs.test_driver import config, wait_for
 from relays import doors
 
 from chaos.history import History
-from chaos.load.config import ClientConfig, OperationConfig, Target
+from chaos.load.config import ClientConfig, IndexConfig, OperationConfig, Target
 from chaos.load.driver import Driver
 from chaos.load.workloads.documents import MAPPING
 from chaos.observe.readback import read_back
+from chaos.observe.several import merged
 from chaos.observe.written import Written
 from chaos.opensearch.requests import write_alias
 from chaos.opensearch.views import administer, await_green
@@ -36,15 +38,18 @@ def cluster(tiny: LocalLab) -> Iterator[LocalLab]:
         administer(tiny, "DELETE", f"/{INDEX}?ignore_unavailable=true")
 
 
-def loaded(lab: LocalLab, folder: Path, lie: str, *, automatic: bool = False) -> tuple[History, Proxy]:
+def loaded(
+    lab: LocalLab, folder: Path, lie: str, *, automatic: bool = False, operations: Any = None, indices: Any = ()
+) -> tuple[History, Proxy]:
     """The history of a load of bulks through the proxy; no bulk was left without an answer."""
     (folder / "plan.json").write_text("{}")
     node = lab.topology.data_nodes[0]
-    operations = (OperationConfig(name="write", kind="bulk", rate=10, items=ITEMS, automatic=automatic),)
+    operations = operations or (OperationConfig(name="write", kind="bulk", rate=10, items=ITEMS, automatic=automatic),)
     with doors(lab) as behind, lying(behind.door(lab.administration(node.name)), LIES[lie]) as proxy:
         made = config(
             folder,
             operations=operations,
+            indices=indices,
             index=INDEX,
             alias=write_alias(INDEX),
             copies=2,
@@ -122,3 +127,36 @@ def test_with_ids_of_opensearch_s_what_was_sent_twice_is_there_twice_and_what_wa
     assert found["stored_twice_count"] == (ITEMS * len(history.items) if copies == 2 else 0)
     assert found["duplicated_count"] == found["unexpected_count"] == 0
     assert sorted(found["lost"]) == (sorted(proxy.spoilt) if copies == 1 else [])
+
+
+OTHER = "bulks-other"
+
+
+@pytest.mark.full
+def test_of_two_writers_and_two_indices_each_document_is_found_where_it_belongs(
+    cluster: LocalLab, tmp_path: Path
+) -> None:
+    """What was thrown away is lost by its id, in the index that it was written into, and nothing else is missing."""
+    settings = {"number_of_shards": 2, "number_of_replicas": 1}
+    body = {"mappings": MAPPING, "settings": settings, "aliases": {write_alias(OTHER): {}}}
+    try:
+        assert administer(cluster, "PUT", f"/{OTHER}", body=body)[0] == 200
+        assert await_green(cluster, 60)[0]
+        operations = (
+            OperationConfig(name="feed", kind="bulk", rate=10, items=ITEMS),
+            OperationConfig(name="ship", kind="bulk", rate=10, items=4, place="other"),
+        )
+        other = IndexConfig(place="other", index=OTHER, alias=write_alias(OTHER), workload="documents", copies=2)
+        history, proxy = loaded(cluster, tmp_path, "drops one document", operations=operations, indices=(other,))
+        assert set(history.arrivals.op) == {"feed", "ship"} and told(history) == {"ok"}
+        found = {
+            index: read_back(cluster, index, Written.of(history, documents=0, writers=own, stride=ITEMS, alone=False))
+            for index, own in ((INDEX, {"feed": ITEMS}), (OTHER, {"ship": 4}))
+        }
+        whole = merged(found)
+        assert whole["complete"], whole["reason"]
+        assert sorted(whole["lost"]) == sorted(proxy.spoilt) and whole["unexpected_count"] == 0
+        assert all(each["lost_count"] for each in found.values())
+        assert whole["acknowledged"] == sum(history.items.sizes)
+    finally:
+        administer(cluster, "DELETE", f"/{OTHER}?ignore_unavailable=true")
