@@ -125,7 +125,9 @@ class Context(Protocol):
     lab: Any
     """The target. An instrument says in a Protocol of its own what it needs of it."""
     index: str
-    """The load's."""
+    """The load's; of several the first."""
+    indices: tuple[str, ...]
+    """All of the load's."""
     events: Events
 
     @property

@@ -210,7 +210,7 @@ def gap_that_counts(shards: int, rate: float, objective: float) -> float:
 def first_writes(ladder: Ladder) -> Measure:
     """When the last shard had a good write again after its longest gap (the failover gap)."""
     record, watch = ladder.record, ladder.watch
-    at_a_rate = [op for op in record.writers if op.rate > 0]
+    at_a_rate = [op for op in record.writers if op.rate > 0 and op.index is None]
     if not at_a_rate:
         return Measure.missing("seconds", "the load has no writes at a rate")
     write = max(at_a_rate, key=lambda op: (op.items == 1, op.rate))  # of several the one that says most of each shard

@@ -82,9 +82,10 @@ class HistoryLike(Protocol):
 class LoadOperation:
     """One kind of request. ``rate`` per second, ``good_within`` in seconds from the intended start.
 
-    ``writes``: whether each arrival writes documents of its own, and ``items`` how many. ``closed``: it is a closed
-    loop, which has no rate, and whose answers are good whenever they come. ``bulks``: HTTP requests that each takes
-    where nothing is sent again: a helper of a client library cuts it.
+    ``writes``: whether each arrival writes documents of its own, and ``items`` how many; ``index``: of the load's
+    indices, None: its first. ``closed``: it is a closed loop, which has no rate, and whose answers are good whenever
+    they come. ``bulks``: HTTP requests that each takes where nothing is sent again: a helper of a client library cuts
+    it.
     """
 
     name: str
@@ -94,6 +95,7 @@ class LoadOperation:
     items: int = 1
     closed: bool = False
     bulks: int = 1
+    index: str | None = None
 
 
 @dataclass(frozen=True)
@@ -199,7 +201,10 @@ class Record:
         """HTTP requests made for the arrivals of an operation (name) in a phase (index; -1: in none)."""
         parts: dict[str, list[Arrivals]] = {op.name: [] for op in (*self.operations, *self.closed)}
         names: dict[str, list[str]] = {"client": [], "node": []}
-        counted = any(op.items > 1 or op.closed for op in (*self.operations, *self.closed))
+        several = len(self.writers) > 1
+        counted = {
+            op.name for op in (*self.operations, *self.closed) if op.items > 1 or op.closed or (several and op.writes)
+        }
         for frame in history.batches((*COLUMNS, "attempts") if counted else COLUMNS):
             last = [int(frame[name].max()) for name in ("intended", "end") if len(frame)]
             self.last_seen = max([self.last_seen, *last])
@@ -212,7 +217,7 @@ class Record:
             for op in (*self.operations, *self.closed):
                 mask = (frame["op"] == op.name).to_numpy()
                 own = {name: column[mask] for name, column in columns.items()}
-                if op.items > 1 or op.closed:
+                if op.name in counted:
                     made = np.bincount(own["phase"] + 1, frame["attempts"].to_numpy()[mask], len(self.spans) + 1)
                     self.tries.update({(op.name, place - 1): int(each) for place, each in enumerate(made)})
                 parts[op.name].append(Arrivals.of(**own, good_within=op.good_within))
@@ -393,6 +398,7 @@ def _operations(experiment: Mapping[str, Any]) -> tuple[LoadOperation, ...]:
             models.writes(name, given),
             int(given.get("items") or 1),
             bulks=_bulks(given),
+            index=given.get("index"),
         )
         for name, given in models.operations(experiment.get("load")).items()
     )

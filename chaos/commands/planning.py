@@ -193,10 +193,11 @@ def print_plans(
 
 def _requests(operation: Any) -> str:
     """What an operation's requests are, in words."""
+    where = "" if operation.index is None else f" in {operation.index}"
     if operation.items == 1:
-        return str(operation.operation)
+        return f"{operation.operation}{where}"
     by = f" by {operation.client.kind}" if operation.client is not None else ""
-    return f"{operation.operation} of {operation.items} documents{by}"
+    return f"{operation.operation} of {operation.items} documents{by}{where}"
 
 
 def _sides_json(experiment: Any, seed: int) -> dict[str, Any]:

@@ -88,9 +88,10 @@ def _operations(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
     for name, given in file.load.every.items():
         where = file.load.place(name)
         if name not in declared and name in file.load.streams:
-            usual = [kind for kind in declared.values() if kind.name not in grammar.streams]
+            of = grammar.streams[name].workload if name in grammar.streams else None
+            usual = [kind for kind in grammar.declared(of or workload).values() if kind.name not in grammar.streams]
             kinds = " or ".join([each for kind in usual for each in kind.requests])
-            says = f'the workload {workload} has no "{given.operation}": expected {kinds}'
+            says = f'the workload {of or workload} has no "{given.operation}": expected {kinds}'
             yield Problem((*where, "operation"), says)
         elif name not in declared:
             known = " or ".join(each for each in declared if each not in grammar.streams)
@@ -100,9 +101,10 @@ def _operations(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
             expected = " or ".join(declared[name].requests)
             says = f'in the workload {workload} a {name} is no "{given.operation}": expected {expected}'
             yield Problem((*where, "operation"), says)
-        elif declared[name].requests[given.operation or declared[name].usual] == "get" and not file.load.documents:
+        elif declared[name].requests[given.operation or declared[name].usual] == "get" and not _before(file, name):
             says = f"a {name} gets documents that are there before, and there are none: expected 1 or more"
-            yield Problem(("load", "documents"), says)
+            index = file.load.index_of(name)
+            yield Problem(("load", "documents") if index is None else ("load", "indices", index, "documents"), says)
         elif (declared[name].requests[given.operation or declared[name].usual] == "bulk") != (given.items is not None):
             kind = given.operation or declared[name].usual
             if given.items is None:
@@ -133,6 +135,9 @@ def _helper(where: tuple[str, ...], given: OperationFile, file: ExperimentFile, 
     if given.retry is not None:
         says = f"{kind} sends again by itself: expected max_retries in client, and no retry here"
         yield Problem((*where, "retry"), says, at_key=True)
+    if file.load.indices:
+        says = f"{kind} in a load of several indices is not there yet: expected no client here, or no indices"
+        yield Problem(loc, says, at_key=True)
     known = grammar.helpers[kind].clients
     if file.load.client.kind not in known:
         says = f"{kind} cannot run on a client of the kind {file.load.client.kind}: expected load: {{client: {{kind:"
@@ -140,9 +145,32 @@ def _helper(where: tuple[str, ...], given: OperationFile, file: ExperimentFile, 
 
 
 def _ids(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
-    """All that write leave the ids of documents to the same side."""
+    """Streams name indices that there are, each of which some stream names; and all that write into one leave the ids
+    of its documents to the same side."""
     declared = grammar.declared(file.load.workload)
     writers = {name: each for name, each in file.load.every.items() if name in declared and declared[name].writes}
+    indices = file.load.indices
+    for name, stream in file.load.streams.items():
+        if stream.index is not None and stream.index not in indices:
+            known = did_you_mean(stream.index, indices) if indices else "expected it under load.indices"
+            yield Problem((*file.load.place(name), "index"), f'there is no index "{stream.index}": {known}')
+    for index in indices:
+        if index not in {stream.index for stream in file.load.streams.values()}:
+            says = f"no stream reads or writes the index {index}: expected index: {index} of one, or no {index} here"
+            yield Problem(("load", "indices", index), says, at_key=True)
+    for place in (None, *indices):
+        here = {name: each for name, each in writers.items() if file.load.index_of(name) == place}
+        yield from _sides(file, here)
+
+
+def _before(file: ExperimentFile, name: str) -> int:
+    """How many documents there are before the load in the index of an operation."""
+    index = file.load.indices.get(file.load.index_of(name) or "")
+    return file.load.documents if index is None else index.documents
+
+
+def _sides(file: ExperimentFile, writers: Mapping[str, OperationFile]) -> Iterator[Problem]:
+    """Of what writes into one index."""
     left = [name for name, each in writers.items() if each.ids == "automatic"]
     named = [name for name in writers if name not in left]
     if left and named:
@@ -478,7 +506,8 @@ def _recovery(
             )
     writers = [kind.name for kind in declared.values() if kind.writes]
     closed = [name for name in file.load.closed if name in writers]
-    opened = {name: each for name, each in file.load.operations.items() if name in writers}
+    first = {name: each for name, each in file.load.operations.items() if file.load.index_of(name) is None}
+    opened = {name: each for name, each in first.items() if name in writers}
     if metric == "recovery.first_writes" and closed and not opened:
         place = ".".join(file.load.place(closed[0]))
         says = f"{metric} is of an open loop, and {place} is a closed one: expected rate and good there"

@@ -49,7 +49,7 @@ from chaos.definitions.expectations import Expectation, ExpectationFile
 from chaos.definitions.selectors import NAME
 from chaos.definitions.slis import Sli, SliLimit, SliName
 from chaos.definitions.steps import FaultParams, Step
-from chaos.definitions.topology import Topology
+from chaos.definitions.topology import Setting, Topology
 from chaos.definitions.vary import VaryFile
 from chaos.definitions.workload import WorkloadDefinition
 
@@ -193,6 +193,20 @@ class StreamFile(OperationFile):
     """One stream of the load: an operation under a name of the experiment's own, of one kind of request."""
 
     operation: str = Field(description="the kind of request, for example search or bulk")
+    index: str | None = Field(default=None, description="of load.indices; default the load's first index")
+
+
+class IndexFile(Strict):
+    """One more index of the load, with documents of its own. Streams that name it read and write it."""
+
+    workload: Annotated[str, Field(min_length=1)] = Field(
+        description="what its documents are and how they are asked for: a name, or the path of a file from here",
+    )
+    documents: StrictInt = Field(default=0, ge=0, description="how many are there before the load starts")
+    settings: dict[str, Setting] = Field(
+        default_factory=dict,
+        description="of this index, by short names, before those of the topology and of its workload",
+    )
 
 
 StreamName = Annotated[str, Field(pattern=STREAM)]
@@ -303,6 +317,11 @@ class LoadFile(Strict):
         "good` of `dashboard`), for example {dashboard: {operation: search, rate: 5/s, good: ok within 2s}}",
     )
 
+    indices: dict[StreamName, IndexFile] = Field(
+        default_factory=dict,
+        description="more indices for streams to read and write, for example {events: {workload: logs}}",
+    )
+
     @property
     def operations(self) -> dict[str, OperationFile]:
         """Those in an open loop, by name, in the order in which workloads declare them; then streams."""
@@ -323,6 +342,11 @@ class LoadFile(Strict):
         """Open loops, then closed ones, by name."""
         return {**self.operations, **self.closed}
 
+    def index_of(self, name: str) -> str | None:
+        """The index that an operation of this name reads or writes; None: the load's first."""
+        stream = self.streams.get(name)
+        return None if stream is None else stream.index
+
     def place(self, name: str) -> tuple[str, ...]:
         """Where an operation of this name stands in a file."""
         return ("load", "streams", name) if name in self.streams else ("load", name)
@@ -339,7 +363,7 @@ class LoadFile(Strict):
         return self
 
 
-_UNSAID: dict[str, Any] = {"client": None, "queries": [], "stream": False}
+_UNSAID: dict[str, Any] = {"client": None, "queries": [], "stream": False, "index": None}
 """What a normal form leaves out of operations that are no streams, send all searches of their workload, and by no
 helper."""
 
@@ -349,7 +373,7 @@ class Operation(Strict):
 
     ``operation``: the kind of request. ``writes``: whether each arrival writes documents of its own; ``items``: how
     many. ``automatic``: OpenSearch gives them their ids. ``queries``: which of the workload's searches it sends; none:
-    all. ``stream``: its name is the experiment's own.
+    all. ``stream``: its name is the experiment's own. ``index``: of :attr:`Load.indices`; None: the load's first.
     """
 
     name: str
@@ -363,6 +387,7 @@ class Operation(Strict):
     client: Helper | None = None
     queries: tuple[str, ...] = ()
     stream: bool = False
+    index: str | None = None
 
     @property
     def documents(self) -> float:
@@ -396,11 +421,28 @@ class ClosedLoop(Strict):
     client: Helper | None = None
     queries: tuple[str, ...] = ()
     stream: bool = False
+    index: str | None = None
 
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
         return {key: value for key, value in data.items() if key not in _UNSAID or value}
+
+
+class LoadIndex(Strict):
+    """One more index of the load. ``dataset``: of a workload that is a file, all of it. ``settings``: all of its own,
+    those of topology and workload too."""
+
+    name: str
+    workload: str
+    dataset: WorkloadDefinition | None = None
+    documents: int = 0
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def copies(self) -> int:
+        """Copies of all its shards."""
+        return int(self.settings.get("number_of_shards", 1)) * (int(self.settings.get("number_of_replicas", 1)) + 1)
 
 
 class Load(Strict):
@@ -420,10 +462,16 @@ class Load(Strict):
     documents: int = 2000
     client: Client = Field(default_factory=Client)
     processes: int = 1
+    indices: tuple[LoadIndex, ...] = ()
 
     def operation(self, name: str) -> Operation | None:
         """The operation of this name; None when the load has none."""
         return next((operation for operation in self.operations if operation.name == name), None)
+
+    @property
+    def datasets(self) -> tuple[tuple[str, WorkloadDefinition | None], ...]:
+        """Of each index, the first one's first: its workload's name, and all of that where it is a file."""
+        return ((self.workload, self.dataset), *((each.workload, each.dataset) for each in self.indices))
 
     @property
     def every(self) -> tuple[Operation | ClosedLoop, ...]:
@@ -435,10 +483,9 @@ class Load(Strict):
         """The operations that write documents. A workload declares one at most; streams may be more."""
         return tuple(operation for operation in self.every if operation.writes)
 
-    @property
-    def automatic(self) -> bool:
-        """Whether OpenSearch gives written documents their ids: of all writers, or of none."""
-        return any(operation.automatic for operation in self.writers)
+    def automatic(self, index: str | None = None) -> bool:
+        """Whether OpenSearch gives documents of an index their ids: of all that write there, or of none."""
+        return any(operation.automatic for operation in self.writers if operation.index == index)
 
     @property
     def stride(self) -> int:
@@ -468,6 +515,7 @@ class Load(Strict):
         off |= {"workload"} if self.workload == DOCUMENTS else set()
         off |= set() if self.closed else {"closed"}
         off |= {"processes"} if self.processes == 1 else set()
+        off |= set() if self.indices else {"indices"}
         return {key: value for key, value in data.items() if key not in off}
 
 
@@ -817,9 +865,10 @@ def resolve(
     path: Path,
     declared: Mapping[str, OperationKind],
     dataset: WorkloadDefinition | None = None,
+    indices: tuple[LoadIndex, ...] = (),
 ) -> Experiment:
     """The experiment that a valid file means, on this topology. ``declared``: the operations of its workload;
-    ``dataset``: that workload, where it is a file."""
+    ``dataset``: that workload, where it is a file; ``indices``: those of the load beside its first."""
 
     def requests(name: str, given: OperationFile) -> dict[str, Any]:
         """What open and closed loops have in common."""
@@ -833,6 +882,7 @@ def resolve(
             "client": None if given.client is None else Helper(**dict(given.client)),  # of no grammar's own class
             "queries": given.queries or (),
             "stream": name in file.load.streams,
+            "index": file.load.index_of(name),
         }
 
     load = file.load
@@ -862,6 +912,7 @@ def resolve(
             documents=file.load.documents,
             client=file.load.client,
             processes=file.load.processes,
+            indices=indices,
         ),
         phases=tuple(_phase(name, phase) for name, phase in file.phases.items()),
         expect=tuple(expectation(given, file) for given in file.expect),

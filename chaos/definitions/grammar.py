@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field, WithJsonSchema, create_model
 
@@ -27,6 +27,7 @@ from chaos.definitions.experiment import (
     GoodFloor,
     Guards,
     Helper,
+    IndexFile,
     Load,
     LoadFile,
     OperationFile,
@@ -51,18 +52,27 @@ def no_queries(workload: str) -> tuple[str, ...]:
     return ()
 
 
-def streams_in(data: Any) -> dict[str, str]:
-    """Name → kind of request of the streams of a file, as far as it can be read: what is wrong is said elsewhere."""
-    load = data.get("load") if isinstance(data, Mapping) else None
-    given = load.get("streams") if isinstance(load, Mapping) else None
-    if not isinstance(given, Mapping):
-        return {}
-    named = {name: each.get("operation") for name, each in given.items() if isinstance(each, Mapping)}
-    return {
-        name: request
-        for name, request in named.items()
-        if isinstance(name, str) and isinstance(request, str) and re.match(STREAM, name)
-    }
+class Stream(NamedTuple):
+    """``request``: the kind of its requests. ``workload``: of its index; None: the load's own."""
+
+    request: str
+    workload: str | None = None
+
+
+def streams_in(data: Any) -> dict[str, Stream]:
+    """The streams of a file by name, as far as it can be read: what is wrong is said elsewhere."""
+    load = _mapping(_mapping(data).get("load"))
+    found: dict[str, Stream] = {}
+    for name, each in _mapping(load.get("streams")).items():
+        request, index = _mapping(each).get("operation"), _mapping(each).get("index")
+        workload = None if index is None else _mapping(_mapping(load.get("indices")).get(str(index))).get("workload")
+        if isinstance(name, str) and isinstance(request, str) and re.match(STREAM, name):
+            found[name] = Stream(request, str(workload) if workload is not None else None)
+    return found
+
+
+def _mapping(value: Any) -> Mapping[Any, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 @dataclass(frozen=True)
@@ -79,7 +89,7 @@ class Grammar:
 
     ``settings``: what the workload of a name says of its index, where the topology says nothing else; ``queries``: the
     names of its searches. ``helpers``: of client libraries, by which streams of bulks can be sent, by name.
-    ``streams``: those of one experiment, name → kind of request.
+    ``streams``: those of one experiment.
     """
 
     faults: Mapping[str, type[FaultParams]]
@@ -89,17 +99,17 @@ class Grammar:
     settings: Callable[[str], Mapping[str, Any]] = no_settings
     queries: Callable[[str], tuple[str, ...]] = no_queries
     helpers: Mapping[str, HelperKind] = field(default_factory=dict)
-    streams: Mapping[str, str] = field(default_factory=dict)
+    streams: Mapping[str, Stream] = field(default_factory=dict)
 
     def with_slis(self, names: Iterable[str]) -> Grammar:
         """The same with the metrics of an experiment's own SLIs."""
         more = slis.metrics(names)
         return replace(self, metrics={**self.metrics, **more}) if more else self
 
-    def with_streams(self, streams: Mapping[str, str]) -> Grammar:
+    def with_streams(self, streams: Mapping[str, Stream]) -> Grammar:
         """The same with the streams of an experiment, and the metrics of each; without those whose name means something
         else (:meth:`means_else`)."""
-        new = {name: request for name, request in streams.items() if not self.means_else(name)}
+        new = {name: each for name, each in streams.items() if not self.means_else(name)}
         if not new:
             return self
         more = {
@@ -137,16 +147,19 @@ class Grammar:
         return names(self.workloads)
 
     def declared(self, workload: str) -> dict[str, OperationKind]:
-        """The operations of a workload (its name, or its file), by name, and the streams that can be made of it."""
-        kinds = self.workloads.get(workload, USUAL)
-        streams = [stream(name, request, kinds) for name, request in self.streams.items()]
-        return {kind.name: kind for kind in (*kinds, *streams) if kind is not None}
+        """The operations of a workload (its name, or its file), by name, and the streams that can be made of it, or of
+        the workload of their index."""
+        streams = [
+            stream(name, each.request, self.workloads.get(each.workload or workload, USUAL))
+            for name, each in self.streams.items()
+        ]
+        return {kind.name: kind for kind in (*self.workloads.get(workload, USUAL), *streams) if kind is not None}
 
     def experiment(self, data: Mapping[str, Any]) -> Experiment:
         """An experiment from its normal form, as it stands in a run's ``plan.json``."""
         load = data.get("load") or {}
         every = [each for each in (*load.values(), *(load.get("closed") or ())) if isinstance(each, Mapping)]
-        named = {each["name"]: each["operation"] for each in every if each.get("stream") is True}
+        named = {each["name"]: Stream(each["operation"]) for each in every if each.get("stream") is True}
         return Experiment.from_json(data, self.kinds, self.with_streams(named).guards)
 
     @cached_property
@@ -165,6 +178,7 @@ class Grammar:
         operations = create_model("Operations", __base__=Strict, **fields)
         own: dict[str, Any] = {
             "workload": (self._workload(), LoadFile.model_fields["workload"]),
+            "indices": (dict[StreamName, self._index()], LoadFile.model_fields["indices"]),  # type: ignore[misc]
             "streams": (dict[self._stream_name(), self._stream()], LoadFile.model_fields["streams"]),  # type: ignore[misc]
         }
         # the last base's fields come first, so that people read of operations before anything else of the load
@@ -204,6 +218,10 @@ class Grammar:
         says = "; ".join(f"{name}: {each.says}" for name, each in self.helpers.items())
         kind: Any = (Literal[tuple(self.helpers)], Field(description=says)) if self.helpers else (str, Field())
         return create_model("HelperFile", __base__=Helper, __doc__=Helper.__doc__, kind=kind)
+
+    def _index(self) -> type[IndexFile]:
+        workload: Any = (self._workload(), IndexFile.model_fields["workload"])
+        return create_model("IndexFile", __base__=IndexFile, __doc__=IndexFile.__doc__, workload=workload)
 
     def _stream_name(self) -> Any:
         """A name that means nothing else yet."""
@@ -256,7 +274,11 @@ class Grammar:
             load=self.load_file,
             guards=self.guards,
         )
-        return made
+        if self.guards is Guards:
+            return made
+        says = ExperimentFile.model_fields["guards"].description
+        guards: Any = (self.guards, Field(default_factory=self.guards, description=says))  # also where none are given
+        return create_model(made.__name__, __base__=made, __doc__=made.__doc__, guards=guards)
 
 
 @functools.lru_cache(64)

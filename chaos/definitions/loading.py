@@ -20,7 +20,7 @@ from chaos.definitions import experiment as experiments
 from chaos.definitions import topology as topologies
 from chaos.definitions import workload as workloads
 from chaos.definitions.expectations import SAYS_SOMETHING
-from chaos.definitions.experiment import WORD, WORKLOAD_FILE, Experiment, ExperimentFile
+from chaos.definitions.experiment import WORD, WORKLOAD_FILE, Experiment, ExperimentFile, LoadIndex
 from chaos.definitions.grammar import Grammar, streams_in
 from chaos.definitions.selectors import NAME
 from chaos.definitions.source import Loc, Problem, Source, did_you_mean, shown
@@ -77,7 +77,9 @@ def load_experiment(
             except InvalidInput as error:
                 errors.append(error.message)
     dataset: WorkloadDefinition | None = None
+    indices: tuple[LoadIndex, ...] = ()
     if file is not None:
+        indices = _indices(file, found, source, grammar, errors)
         dataset, found = _with_workload(file, found, source, grammar, errors)
     if file is not None and found is not None:
         source.add(crosschecks.check(file, found, grammar))
@@ -92,7 +94,7 @@ def load_experiment(
         if file.controller is None:
             raise InvalidInput(f"{path}: there are no controllers to leave out", remedy="leave out --no-controller")
         file = file.model_copy(update={"controller": None})
-    resolved = experiments.resolve(file, found, path, grammar.declared(file.load.workload), dataset)
+    resolved = experiments.resolve(file, found, path, grammar.declared(file.load.workload), dataset, indices)
     experiment = objectives.override(resolved, good or {})
     if file.vary is None or where is None:
         return experiment
@@ -162,12 +164,14 @@ def _varied(
         own = grammar.with_streams(streams_in(over.data))
         whole = validated(over, own.experiment_file, "experiment")
         if whole is not None:
+            indices = _indices(whole, topology, over, own, errors)
             dataset, topology = _with_workload(whole, topology, over, own, errors)
             over.add(crosschecks.check(whole, topology, own))
         source.lines += varied.lines(over, name)
         if whole is None or over.lines:
             continue
-        resolved = experiments.resolve(whole, topology, source.path, own.declared(whole.load.workload), dataset)
+        declared = own.declared(whole.load.workload)
+        resolved = experiments.resolve(whole, topology, source.path, declared, dataset, indices)
         made.append(Side(name=name, changes=side.changes(), experiment=objectives.override(resolved, good)))
     source.add(varied.alike(tuple(made)))
     if errors := source.errors() + errors:
@@ -258,19 +262,7 @@ def _with_workload(
 
     What is wrong with the file goes to ``errors``, what is wrong with naming it to the ``source``.
     """
-    dataset: WorkloadDefinition | None = None
-    wanted: Mapping[str, Any] = {}
-    if re.search(WORKLOAD_FILE, file.load.workload):
-        try:
-            dataset = load_workload(file.load.workload, near=source.path)
-        except InvalidInput as error:
-            errors.append(error.message)
-        else:
-            source.add(_unlike(file, dataset, grammar))
-            wanted = dataset.settings
-    else:
-        wanted = grammar.settings(file.load.workload)
-        source.add(_queries(file, grammar.queries(file.load.workload), grammar))
+    dataset, wanted = _workload(file, None, file.load.workload, source, grammar, errors)
     if topology is None or not wanted:
         return dataset, topology
     whole = topologies.with_defaults(topology, wanted)
@@ -278,36 +270,81 @@ def _with_workload(
     return dataset, whole
 
 
-def _unlike(file: ExperimentFile, dataset: WorkloadDefinition, grammar: Grammar) -> Iterator[Problem]:
-    """What an experiment cannot ask of the workload of a file."""
+def _workload(
+    file: ExperimentFile, index: str | None, workload: str, source: Source, grammar: Grammar, errors: list[str]
+) -> tuple[WorkloadDefinition | None, Mapping[str, Any]]:
+    """The workload of an index (None: the load's first) where it is a file, and what it says of its index. Problems go
+    where those of :func:`_with_workload` do."""
+    if not re.search(WORKLOAD_FILE, workload):
+        source.add(_queries(file, index, workload, grammar.queries(workload), grammar))
+        return None, grammar.settings(workload)
+    try:
+        dataset = load_workload(workload, near=source.path)
+    except InvalidInput as error:
+        errors.append(error.message)
+        return None, {}
+    source.add(_unlike(file, index, dataset, grammar))
+    return dataset, dataset.settings
+
+
+def _indices(
+    file: ExperimentFile, topology: Topology | None, source: Source, grammar: Grammar, errors: list[str]
+) -> tuple[LoadIndex, ...]:
+    """The indices of a load beside its first. ``topology``: without what the load's own workload says of its index."""
+    found = []
+    for name, given in file.load.indices.items():
+        dataset, wanted = _workload(file, name, given.workload, source, grammar, errors)
+        if topology is None:
+            continue
+        settings = {each.removeprefix("index."): value for each, value in given.settings.items()}
+        whole = topologies.with_settings(topologies.with_defaults(topology, wanted), settings)
+        for each in topologies.check_copies(whole):
+            source.add([Problem(("load", "indices", name), each.says, at_key=True)])
+        found.append(
+            LoadIndex(
+                name=name,
+                workload=given.workload if dataset is None else dataset.name,
+                dataset=dataset,
+                documents=given.documents,
+                settings=dict(whole.settings.index),
+            )
+        )
+    return tuple(found)
+
+
+def _unlike(
+    file: ExperimentFile, index: str | None, dataset: WorkloadDefinition, grammar: Grammar
+) -> Iterator[Problem]:
+    """What an experiment cannot ask of the workload of a file, which is that of an index (None: the load's first)."""
     if dataset.name in grammar.workloads:
         says = f"{dataset.name} is the name of a workload that comes with a package: expected another name in the file"
-        yield Problem(("load", "workload"), says)
+        yield Problem(("load", "workload") if index is None else ("load", "indices", index, "workload"), says)
     declared = grammar.declared(file.load.workload)
     for name, given in file.load.operations.items():
-        kind = declared.get(name)
+        kind = declared.get(name) if file.load.index_of(name) == index else None
         if kind and kind.requests.get(given.operation or kind.usual) == "search" and not dataset.queries:
             says = f"the workload {dataset.name} has no queries: expected some there, or operation: get"
             yield Problem(file.load.place(name), says, at_key=True)
     if dataset.queries:
-        yield from _queries(file, tuple(dataset.queries), grammar)
+        yield from _queries(file, index, dataset.name, tuple(dataset.queries), grammar)
 
 
-def _queries(file: ExperimentFile, known: tuple[str, ...], grammar: Grammar) -> Iterator[Problem]:
-    """Searches are chosen from those of the workload, by operations that search. ``known``: their names."""
+def _queries(
+    file: ExperimentFile, index: str | None, workload: str, known: tuple[str, ...], grammar: Grammar
+) -> Iterator[Problem]:
+    """Searches are chosen from those of the workload of their index, by operations that search. ``known``: their
+    names."""
     declared = grammar.declared(file.load.workload)
     for name, given in file.load.every.items():
         kind = declared.get(name)
-        if given.queries is None or kind is None:
+        if given.queries is None or kind is None or file.load.index_of(name) != index:
             continue
         where: Loc = (*file.load.place(name), "queries")
         if kind.requests.get(given.operation or kind.usual) != "search":
             says = f"queries are of searches, and {name} sends none: expected operation: search, or no queries"
             yield Problem(where, says)
         elif not known:
-            yield Problem(
-                where, f"the searches of the workload {file.load.workload} have no names: expected no queries"
-            )
+            yield Problem(where, f"the searches of the workload {workload} have no names: expected no queries")
         for place, query in enumerate(given.queries if known else ()):
             if query not in known:
                 yield Problem((*where, place), f'there is no query "{query}": {did_you_mean(query, known)}')

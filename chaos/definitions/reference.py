@@ -105,7 +105,13 @@ def markdown(grammar: Grammar) -> str:
 def parts(grammar: Grammar) -> dict[str, str]:
     """Parts of an experiment's schema, and where they stand in a file; in the order of the page."""
     operations = {f"{name.capitalize()}File": f"load.{name}" for name in grammar.operations}
-    return {"LoadFile": "load", **operations, "StreamFile": "load.streams.NAME", **EXPERIMENT}
+    return {
+        "LoadFile": "load",
+        **operations,
+        "StreamFile": "load.streams.NAME",
+        "IndexFile": "load.indices.NAME",
+        **EXPERIMENT,
+    }
 
 
 def _page(grammar: Grammar) -> Iterator[str]:

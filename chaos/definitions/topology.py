@@ -384,6 +384,12 @@ def with_defaults(topology: Topology, index: Mapping[str, Any]) -> Topology:
     return topology.model_copy(update={"settings": settings})
 
 
+def with_settings(topology: Topology, index: Mapping[str, Any]) -> Topology:
+    """The same with these settings of an index, whatever it says of them."""
+    settings = topology.settings.model_copy(update={"index": {**topology.settings.index, **index}})
+    return topology.model_copy(update={"settings": settings})
+
+
 def unknown_zone(zone: str, topology: Topology | TopologyFile) -> str:
     """The message for a zone that the topology does not have."""
     return f"zone {zone} is not in topology {topology.name}: {did_you_mean(zone, topology.zones)}"

@@ -107,6 +107,11 @@ def _load(load: Load) -> Iterator[str]:
     if any(each.stream for each, _ in every):
         yield "  streams:"
         yield from (f"    {each.name}: {flow(written)}" for each, written in every if each.stream)
+    if load.indices:
+        yield "  indices:"
+        for each in load.indices:
+            own = {"workload": each.dataset.file if each.dataset else each.workload, "documents": each.documents}
+            yield f"    {each.name}: {flow(own | {'settings': each.settings})}"
     for name, check in (("cas", load.cas), ("visibility", load.visibility)):
         if check is not None:
             yield f"  {name}: {flow(check)}"
@@ -134,6 +139,8 @@ def _requests(operation: Operation | ClosedLoop) -> dict[str, Any]:
         written["items"] = operation.items
     if operation.automatic:
         written["ids"] = "automatic"
+    if operation.index is not None:
+        written["index"] = operation.index
     if operation.queries:
         written["queries"] = list(operation.queries)
     if operation.retry is not None:

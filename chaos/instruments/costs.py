@@ -350,7 +350,7 @@ def _lines(cpu: int, sent: int, size: int) -> Any:
 def _observe(context: Context) -> Costs | None:
     if context.existing is not None or not context.experiment.load.writers:
         return None
-    return Costs(context.lab, context.index, context.folder / "history" / FILE, context.broken)
+    return Costs(context.lab, ",".join(context.indices), context.folder / "history" / FILE, context.broken)
 
 
 def _room(experiment: Experiment) -> float:

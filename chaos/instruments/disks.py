@@ -132,7 +132,9 @@ class Disks(Observer):
 
 
 def _observe(context: Context) -> Disks:
-    return Disks(context.events, context.places, lambda: blocked(context.lab, context.index), context.cut)
+    return Disks(
+        context.events, context.places, lambda: any(blocked(context.lab, each) for each in context.indices), context.cut
+    )
 
 
 INSTRUMENT = Instrument(

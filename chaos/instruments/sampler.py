@@ -71,8 +71,12 @@ class ClusterRed(Lasting):
 class Sampler(Observer, ClusterSight):
     """Runs in a thread of its own from :meth:`start` to :meth:`stop`."""
 
-    def __init__(self, lab: Cluster, events: Events, index: str, counted: Counts = everything) -> None:
+    def __init__(
+        self, lab: Cluster, events: Events, index: str, counted: Counts = everything, others: Iterable[str] = ()
+    ) -> None:
+        """``index``: the load's first; ``others``: its others, whose copies are watched too."""
         self._events, self._index, self._counted = events, index, counted
+        self._indices = frozenset((index, *others))
         self._lab = Reused(lab)
         self._zones = {node.name: node.zone for node in lab.topology.nodes}
         self._viewers = lab.viewers
@@ -288,7 +292,7 @@ class Sampler(Observer, ClusterSight):
         held: dict[tuple[str, int, str], tuple[str, bool]] = {}
         unassigned: dict[tuple[str, int], int] = {}
         for copy in best.copies:
-            if copy.index != self._index:
+            if copy.index not in self._indices:
                 continue
             if copy.node is None:
                 unassigned[(copy.index, copy.shard)] = unassigned.get((copy.index, copy.shard), 0) + 1
@@ -333,7 +337,7 @@ class Sampler(Observer, ClusterSight):
 
 
 def _observe(context: Context) -> Sampler:
-    return Sampler(context.lab, context.events, context.index, context.counted)
+    return Sampler(context.lab, context.events, context.index, context.counted, context.indices)
 
 
 INSTRUMENT = Instrument(

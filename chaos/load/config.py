@@ -81,6 +81,7 @@ class OperationConfig(_Data):
     ``items``: documents that each request writes. ``retry``: how what was rejected of a bulk is sent again; None: not
     at all. ``automatic``: OpenSearch gives documents of bulks their ids. ``helper``: what sends them, one call a
     request; None: each request is one bulk. ``queries``: which searches of the workload it sends; none: all.
+    ``place``: of which of :attr:`DriverConfig.indices` it is; None: the load's first index.
     """
 
     name: str
@@ -93,6 +94,7 @@ class OperationConfig(_Data):
     automatic: bool = False
     helper: HelperConfig | None = None
     queries: tuple[str, ...] = ()
+    place: str | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -102,7 +104,8 @@ class OperationConfig(_Data):
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        usual = {"answer": self.kind, "items": 1, "retry": None, "automatic": False, "helper": None, "queries": ()}
+        usual = {"answer": self.kind, "items": 1, "retry": None, "automatic": False}
+        usual |= {"helper": None, "queries": (), "place": None}
         return {key: value for key, value in data.items() if usual.get(key, value) != value or key not in usual}
 
 
@@ -121,12 +124,28 @@ class ClosedConfig(_Data):
     automatic: bool = False
     helper: HelperConfig | None = None
     queries: tuple[str, ...] = ()
+    place: str | None = None
     good_within_s: None = None
 
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        return {key: value for key, value in data.items() if key not in ("helper", "queries") or value}
+        return {key: value for key, value in data.items() if key not in ("helper", "queries", "place") or value}
+
+
+class IndexConfig(_Data):
+    """One index of the load. ``place``: its name in the experiment; None: the first. The other fields are those of
+    :class:`DriverConfig`, for this index."""
+
+    place: str | None = None
+    index: str
+    alias: str | None = None
+    workload: str
+    dataset: dict[str, Any] | None = None
+    documents: int = Field(default=0, ge=0)
+    shards: int | None = Field(default=None, ge=1)
+    copies: int | None = Field(default=None, ge=1)
+    visible_after_s: float | None = Field(default=None, ge=0)
 
 
 class ProbeConfig(_Data):
@@ -288,6 +307,8 @@ class DriverConfig(_Data):
     """Copies of each shard, primaries too, so long as the load lasts. None: not known, or they are to change."""
     visible_after_s: float | None = Field(default=None, ge=0)
     """Seconds until an acknowledged document must be found by searches; None: not known."""
+    indices: tuple[IndexConfig, ...] = ()
+    """Those beside the first, of which the fields above are."""
     queries: Path | None = None
     """A file of searches that are sent instead of the workload's requests (:mod:`chaos.load.queries`) …"""
     readable: tuple[str, ...] = ()
@@ -314,7 +335,7 @@ class DriverConfig(_Data):
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
         kept = ("shards", "copies", "visible_after_s", "dataset")
-        data = {key: value for key, value in data.items() if key != "closed" or value}
+        data = {key: value for key, value in data.items() if key not in ("closed", "indices") or value}
         alone = {"processes": 1, "part": Part().model_dump(mode="json")}
         data = {key: value for key, value in data.items() if key not in alone or value != alone[key]}
         return {key: value for key, value in data.items() if key not in kept or value is not None}
@@ -330,9 +351,14 @@ class DriverConfig(_Data):
         return max(operation.items for operation in self.every)
 
     @property
-    def automatic(self) -> bool:
-        """Whether OpenSearch gives written documents their ids."""
-        return any(operation.automatic for operation in self.every)
+    def every_index(self) -> tuple[IndexConfig, ...]:
+        """The first index, then the others."""
+        names = IndexConfig.model_fields.keys() - {"place"}
+        return (IndexConfig(**{name: getattr(self, name) for name in names}), *self.indices)
+
+    def automatic(self, place: str | None = None) -> bool:
+        """Whether OpenSearch gives documents that are written into an index their ids."""
+        return any(operation.automatic for operation in self.every if operation.place == place)
 
     @property
     def at_once(self) -> int:
@@ -352,6 +378,7 @@ class DriverConfig(_Data):
         for client in self.clients:
             if client.through is not None and client.through not in nodes:
                 raise ValueError(f"clients of zone {client.zone} go through {client.through!r}, not among {nodes}")
-        if self.documents == 0 and any(operation.answer == "get" for operation in self.every):
+        empty = {each.place for each in self.every_index if each.documents == 0}
+        if any(operation.answer == "get" and operation.place in empty for operation in self.every):
             raise ValueError("the operation get reads preloaded documents, and there are none")
         return self

@@ -54,7 +54,7 @@ from chaos.load.calls import CURRENT, Call, Stopped, options
 from chaos.load.cas import CompareAndSet, turn_of
 from chaos.load.client import Client, Send
 from chaos.load.clients import clients, helpers
-from chaos.load.config import AFTER_FAILURE_S, ClientHost, DriverConfig, Target
+from chaos.load.config import AFTER_FAILURE_S, ClientHost, DriverConfig, IndexConfig, Target
 from chaos.load.connections import Trace, by_default_policy, single
 from chaos.load.examples import Examples
 from chaos.load.exchange import Paced
@@ -177,6 +177,39 @@ class _Zone:
         return self._helped[op]
 
 
+class _Index:
+    """An index of the load: requests for its documents, and who judges the answers.
+
+    ``writes``: the requests of writes where they go by an alias; None: by the index's own name.
+    """
+
+    def __init__(self, config: DriverConfig, own: IndexConfig) -> None:
+        self.own = own
+        self.workload = workloads.of(own.workload, own.dataset)
+        self.requests: Requests = (
+            self.workload.strided(own.index, own.documents, config.stride)
+            if config.queries is None
+            else queries.Requests(queries.read(config.queries, config.readable))
+        )
+        self.writes = None if own.alias is None else self.workload.strided(own.alias, own.documents, config.stride)
+        self.known = Known(
+            self.workload.found_by,
+            own.documents,
+            keys=config.cas.keys if config.cas is not None and own.place is None else 0,
+            visible_after_s=own.visible_after_s,
+            alone=config.part.processes == 1,
+        )
+        self.judge = Judge(
+            self.workload,
+            self.known,
+            own.index,
+            shards=own.shards,
+            copies=own.copies,
+            pause=_let_others_on,
+            automatic=config.automatic(own.place),
+        )
+
+
 class Engine:
     """The driver's work from ``prepare`` over ``go`` to ``stop``. All methods are called from greenlets."""
 
@@ -206,25 +239,19 @@ class Engine:
         self._plan_rows = RowWriter(out / SCHEDULED, self._broken)
         rates = [operation.rate for operation in config.operations]
         self._schedule = Schedule(rates, config.arrivals, config.seed, self._share)
-        self._workload = workloads.of(config.workload, config.dataset)
-        self._requests: Requests = (
-            self._workload.strided(config.index, config.documents, config.stride)
-            if config.queries is None
-            else queries.Requests(queries.read(config.queries, config.readable))
-        )
+        indices = {own.place: _Index(config, own) for own in config.every_index}
+        self._first = indices[None]
         self._stride = config.stride
-        chosen = {op: each.queries for op, each in enumerate(config.every) if each.queries}
+        self._indices = [indices[each.place] for each in config.every]
         self._some = {
-            op: self._workload.some(names, config.index, config.documents, config.stride)
-            for op, names in chosen.items()
+            op: at.workload.some(each.queries, at.own.index, at.own.documents, config.stride)
+            for op, (each, at) in enumerate(zip(config.every, self._indices, strict=True))
+            if each.queries
         }
-        self._writes = (
-            None if config.alias is None else self._workload.strided(config.alias, config.documents, config.stride)
-        )
         self._bulks = [
             Bulks(
-                self._workload,
-                config.alias or config.index,
+                at.workload,
+                at.own.alias or at.own.index,
                 each.items,
                 self._stride,
                 _let_others_on,
@@ -232,7 +259,7 @@ class Engine:
             )
             if each.answer == "bulk"
             else None
-            for each in config.every
+            for each, at in zip(config.every, self._indices, strict=True)
         ]
         self._item_rows = RowWriter(out / ITEMS, self._broken) if any(self._bulks) else None
         self._helpers = [
@@ -259,33 +286,17 @@ class Engine:
         self._stale: EventWriter | None = None
         self._stale_reads = 0
         self._wrong = Examples(out, self._broken)
-        self._known = Known(
-            self._workload.found_by,
-            config.documents,
-            keys=config.cas.keys if config.cas is not None else 0,
-            visible_after_s=config.visible_after_s,
-            alone=config.part.processes == 1,
-        )
-        self._judge = Judge(
-            self._workload,
-            self._known,
-            config.index,
-            shards=config.shards,
-            copies=config.copies,
-            pause=_let_others_on,
-            automatic=config.automatic,
-        )
         self._options = [
             None
             if each.helper is None
             else options(
                 each.helper,
-                self._workload,
-                config.alias or config.index,
-                alias=config.alias is not None,
+                at.workload,
+                at.own.alias or at.own.index,
+                alias=at.own.alias is not None,
                 automatic=each.automatic,
             )
-            for each in config.every
+            for each, at in zip(config.every, self._indices, strict=True)
         ]
         self._checks = self._checks_on_data()
 
@@ -298,7 +309,7 @@ class Engine:
             checks.append(
                 CompareAndSet(
                     config.cas,
-                    self._workload,
+                    self._first.workload,
                     index=config.index,
                     alias=config.alias,
                     out=Path(config.out),
@@ -308,7 +319,7 @@ class Engine:
                     seed=config.seed,
                     timeout_s=self._patience,
                     broken=self._broken,
-                    judge=self._judge,
+                    judge=self._first.judge,
                     told=self._wrong.note,
                 )
             )
@@ -325,7 +336,7 @@ class Engine:
             checks.append(
                 Visibility(
                     config.visibility,
-                    self._workload,
+                    self._first.workload,
                     index=config.index,
                     alias=config.alias,
                     out=Path(config.out),
@@ -336,8 +347,8 @@ class Engine:
                     direct=to,
                     timeout_s=self._patience,
                     broken=self._broken,
-                    judge=self._judge,
-                    known=self._known,
+                    judge=self._first.judge,
+                    known=self._first.known,
                     told=self._wrong.note,
                 )
             )
@@ -569,7 +580,7 @@ class Engine:
         assert helper is not None and given is not None
         call = Call(
             bulks.numbers(k),
-            self._judge,
+            self._indices[op].judge,
             lambda: self._stop_ns is not None,
             partial=lambda status, text, node: self._said.partial(name, status, text, self._node(node)),
             raised=lambda error, node: self._said.raised(name, error, self._node(node)),
@@ -624,21 +635,22 @@ class Engine:
             zone = self._zones[client]
             operation = self._every[op]
             bulks = self._bulks[op]
-            aliased = self._writes if operation.answer in WRITING else None
+            at = self._indices[op]
+            aliased = at.writes if operation.answer in WRITING else None
             # the number of the document that it writes, where it writes one; or of the arrival
             number = k * self._stride if operation.answer == "index" else k
             if some is not None and bulks is not None:
                 request = bulks.of(some[0])
             else:
-                request = (aliased or self._some.get(op) or self._requests).of(operation.kind, number)
+                request = (aliased or self._some.get(op) or at.requests).of(operation.kind, number)
             path = request.path if aliased is None else requiring_alias(request.path)
             if some is not None:
-                asked = self._judge.sent_bulk(path, some[0], again=some[1])
+                asked = at.judge.sent_bulk(path, some[0], again=some[1])
             else:
-                asked = self._judge.sent(operation.answer, number, request, path, start)
+                asked = at.judge.sent(operation.answer, number, request, path, start)
             status, text = zone.sender(op)(request.method, path, body=request.body, headers=trace)
             length = len(text)
-            judged = self._judge.of(asked, status, text, time.monotonic_ns())
+            judged = at.judge.of(asked, status, text, time.monotonic_ns())
             outcome, items = judged.outcome, judged.items
             if outcome == _PARTIAL or (items is not None and outcome != _OK):
                 self._said.partial(operation.name, status, text, self._name_of(trace))
@@ -656,7 +668,7 @@ class Engine:
             if outcome == _UNKNOWN:
                 self._surprise(error)
             elif outcome == _PARTIAL:
-                if says := self._judge.missing(asked, error):
+                if says := self._indices[op].judge.missing(asked, error):
                     outcome = _WRONG
                     self._note_wrong(k, op, trace, says)
                 else:

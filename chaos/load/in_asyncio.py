@@ -211,7 +211,7 @@ class Engine:
                 self._bulks[op] = Bulks(workload, index, each.items, config.stride, automatic=each.automatic)
                 self._options[op] = options(each.helper, workload, index, alias=aliased, automatic=each.automatic)
         known = Known(workload.found_by, config.documents, alone=False)
-        self._judge = Judge(workload, known, config.index, copies=config.copies, automatic=config.automatic)
+        self._judge = Judge(workload, known, config.index, copies=config.copies, automatic=config.automatic(None))
         config.access.check()
         self._clients: dict[tuple[int, int], AsyncOpenSearch] = {}
         self._begin = 0

@@ -45,15 +45,18 @@ class Written:
         keys: int = 0,
         writers: Mapping[str, int] = MappingProxyType({WRITES: 1}),
         stride: int = 1,
+        alone: bool = True,
+        probes: bool = True,
     ) -> Self:
         """From a run's record and the numbers of preloaded documents and compare-and-set keys.
 
-        ``writers``: the operations of the load that write documents, and how many in each request. ``stride``: the most
-        of these (:mod:`chaos.base.ids`).
+        ``writers``: the operations of the load that write documents there, and how many in each request. ``stride``:
+        the most of any (:mod:`chaos.base.ids`). ``alone``: no others write elsewhere. ``probes``: those of visibility
+        are written there.
         """
-        writes = writes_of(history, writers, stride)
+        writes = writes_of(history, writers, stride, alone=alone)
         known = Ids({"w": writes.acknowledged, "p": np.arange(documents), "c": np.arange(keys)})
-        ids = {event["n"]: event["id"] for event in history.probes if event["kind"] == "write"}
+        ids = {event["n"]: event["id"] for event in history.probes if event["kind"] == "write" and probes}
         fates = {event["n"]: event for event in history.probes if event["kind"] == "written"}
         acknowledged, refused, unsure = set(), set(), set()
         for n, id in ids.items():
@@ -80,17 +83,20 @@ class Writes(NamedTuple):
     open: Ints
 
 
-def writes_of(history: History, writers: Mapping[str, int], stride: int = 1) -> Writes:
+def writes_of(history: History, writers: Mapping[str, int], stride: int = 1, *, alone: bool = True) -> Writes:
     """What became of the documents that these operations of the load wrote: name → how many in each request, of which
-    ``stride`` is the most.
+    ``stride`` is the most. ``alone``: the load has no others that write.
 
     Of a bulk that was answered each document has its own fate (:mod:`chaos.history.items`). All documents of any other
     have the request's, of which only a refused connection is a fate for sure.
     """
     none = np.empty(0, np.int64)
     items = history.items
-    of_items = items.numbers(stride)
-    found = [Writes(of_items[items.acknowledged], none, of_items[~items.acknowledged])]
+    of_items, told = items.numbers(stride), items.acknowledged
+    if not alone:
+        own = np.repeat(np.isin(items.k, _arrivals(history, writers)), items.sizes)
+        of_items, told = of_items[own], told[own]
+    found = [Writes(of_items[told], none, of_items[~told])]
     pieces = (
         (arrivals[(arrivals["op"] == writer).to_numpy()], number)
         for arrivals in history.batches(("k", "op", "outcome", "attempts"))
@@ -98,12 +104,20 @@ def writes_of(history: History, writers: Mapping[str, int], stride: int = 1) -> 
     )
     for rows, number in pieces:
         k = rows["k"].to_numpy().astype(np.int64)
-        alone = ~np.isin(k, items.k)
+        whole = ~np.isin(k, items.k)
         # of a bulk without an answer for each document nothing is acknowledged, whatever its outcome
         acknowledged = rows["outcome"].isin(["ok", "partial"]).to_numpy() & (number == 1)
         refused = ((rows["outcome"] == "refused") & (rows["attempts"] <= 1)).to_numpy()
         never = (rows["outcome"] == "dropped").to_numpy()
-        fates = (acknowledged & alone, refused & alone, ~(acknowledged | refused | never) & alone)
+        fates = (acknowledged & whole, refused & whole, ~(acknowledged | refused | never) & whole)
         places = np.arange(number, dtype=np.int64)
         found.append(Writes(*((k[fate][:, None] * stride + places).ravel() for fate in fates)))
     return Writes(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+
+
+def _arrivals(history: History, writers: Mapping[str, int]) -> Ints:
+    """The arrivals of these operations."""
+    found = [np.empty(0, np.int64)]
+    for arrivals in history.batches(("k", "op")):
+        found.append(arrivals["k"][arrivals["op"].isin(list(writers))].to_numpy().astype(np.int64))
+    return np.concatenate(found)

@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from contextlib import suppress
+from typing import Any
 
 from chaos.base.errors import Aborted, ChaosError
 from chaos.base.paths import write_json
@@ -19,8 +20,10 @@ from chaos.history import History, compact, seal
 from chaos.history.events import LEFT_OUT, AbortUndone, ClusterSettled, LoadCeased, LoadStop, Note, RunEnd
 from chaos.observe import proof, told
 from chaos.observe.readback import read_back
+from chaos.observe.several import merged
 from chaos.observe.written import Written
 from chaos.opensearch.views import await_green, newest, views
+from chaos.run.indices import RunIndex
 from chaos.run.options import RunResult, Unreported
 from chaos.run.recovery import mend
 from chaos.run.state import DRIVER, RunState
@@ -181,35 +184,45 @@ class Closing(RunState):
         self.instruments.stop(Ends.LOAD)
         self.check_late_stop()
         if self.outcome == "finished":
-            load = self.experiment.load
-            history = History.open(self.folder)
-            written = Written.of(
-                history,
-                documents=load.documents,
-                keys=self.cas_keys,
-                writers={each.name: each.items for each in load.writers},
-                stride=load.stride,
-            )
             self.stage("read-back")
             if self.stop.ended is not None:
                 patiently(self.await_known_dead, self.stop.was_asked, 0.0)
-            says = self.reporter.status
-            result = patiently(
-                lambda: read_back(
-                    self.lab,
-                    self.index,
-                    written,
-                    says,
-                    seed=self.seed,
-                    workload=self.workload,
-                    automatic=load.automatic,
-                    told=told.heard(history, load.stride) if any(each.client for each in load.every) else None,
-                ),
-                self.stop.was_asked,
-                0.0,
-            )
-            self.check_late_stop()
+            results = {each.index: self.read_back_of(each) for each in self.indices}
+            known = {index: result for index, result in results.items() if result is not None}
+            several = len(results) > 1 and len(known) == len(results)
+            result = merged(known) if several else results[self.index]
             write_json(self.folder / "history" / "readback.json", result)
+
+    def read_back_of(self, index: RunIndex) -> dict[str, Any] | None:
+        """What is in an index at the end, against what the load wrote into it; None where that was given up."""
+        load = self.experiment.load
+        first = index.place is None
+        history = History.open(self.folder)
+        written = Written.of(
+            history,
+            documents=index.documents,
+            keys=self.cas_keys if first else 0,
+            writers={each.name: each.items for each in load.writers if each.index == index.place},
+            stride=load.stride,
+            alone=not self.indices.others,
+            probes=first,
+        )
+        result = patiently(
+            lambda: read_back(
+                self.lab,
+                index.index,
+                written,
+                self.reporter.status,
+                seed=self.seed,
+                workload=index.workload,
+                automatic=load.automatic(index.place),
+                told=told.heard(history, load.stride) if any(each.client for each in load.every) else None,
+            ),
+            self.stop.was_asked,
+            0.0,
+        )
+        self.check_late_stop()
+        return result
 
     def await_known_dead(self) -> None:
         """Until the cluster is led and knows which nodes are gone: what they held cannot be read."""
@@ -246,7 +259,7 @@ class Closing(RunState):
             if self.there is not None and self.there.by_hooks():
                 self.reporter.status("looking whether what hooks have undone is back")
                 self.dirt += self.there.not_back(LOOKED_SECONDS if self.outcome == "finished" else BACK_SECONDS)
-            self.dirt += proof.index_there(self.lab, self.index)
+            self.dirt += [says for name in self.indices.names for says in proof.index_there(self.lab, name)]
             if self.there is not None and (says := self.there.end(clean=not self.dirt)):
                 self.note(Note(says=says))
                 self.reporter.line(says)

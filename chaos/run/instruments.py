@@ -34,6 +34,7 @@ from chaos.observe import disks
 from chaos.opensearch.views import Counts, View
 from chaos.run import commanding
 from chaos.run.guards import asked_of_instruments
+from chaos.run.indices import Indices
 from chaos.run.on_target import OnTarget
 from chaos.run.stopping import Stop
 from chaos.targets.labs import kinds, usable
@@ -128,6 +129,7 @@ class Run(Protocol):
     folder: Path
     lab: BaseLab
     index: str
+
     events: EventWriter
     ledger: Ledger
     reporter: Reporter
@@ -137,6 +139,8 @@ class Run(Protocol):
     driver: Driver | Drivers | None
     instruments: Instruments
 
+    @property
+    def indices(self) -> Indices: ...
     def note(self, event: Event, *, t: int | None = None) -> None: ...
     def stage(self, name: str) -> None: ...
     def broken(self, says: str) -> None: ...
@@ -152,7 +156,7 @@ class RunContext:
         self._run = run
         self.experiment, self.folder = run.experiment, run.folder
         self.lab: Any = run.lab
-        self.index = run.index
+        self.index, self.indices = run.index, run.indices.names
         self.events: Events = run.events
         self.broken, self.cut, self.ask, self.check = run.broken, run.cut, run.stop.ask, run.stop.check
         self.stage, self.status = run.stage, run.reporter.status

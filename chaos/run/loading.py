@@ -42,6 +42,7 @@ from chaos.opensearch.requests import write_alias
 from chaos.opensearch.rest import opensearch
 from chaos.opensearch.views import administer, await_green, lacking, newest, views
 from chaos.run import commanding, on_target, plan, shape, taking
+from chaos.run.indices import RunIndex
 from chaos.run.on_target import most_looks
 from chaos.run.state import DRIVER, RunState
 from chaos.targets.wiring import HTTP
@@ -114,9 +115,10 @@ class Loading(RunState):
             workload=load.workload,
             dataset=load.dataset.to_json() if load.dataset is not None else None,
             documents=load.documents,
-            shards=self.shape.shards,
-            copies=self.shape.copies,
-            visible_after_s=self.shape.visible_after_s,
+            shards=self.indices.first.shape.shards,
+            copies=self.indices.first.shape.copies,
+            visible_after_s=self.indices.first.shape.visible_after_s,
+            indices=tuple(each.config for each in self.indices.others),
             cas=CasConfig(rate=float(load.cas.rate), keys=load.cas.keys) if load.cas else None,
             visibility=VisibilityConfig(
                 rate=float(load.visibility.rate),
@@ -149,12 +151,17 @@ class Loading(RunState):
         return {
             "name": operation.name,
             "kind": operation.operation,
-            "answer": self.workload.answer(operation.name, operation.operation),
+            "answer": next(
+                each.workload.answer(operation.name, operation.operation)
+                for each in self.indices
+                if each.place == operation.index
+            ),
             "items": operation.items,
             "retry": retry_config(operation.retry),
             "automatic": operation.automatic,
             "helper": helper_config(operation.client),
             "queries": operation.queries,
+            "place": operation.index,
         }
 
     @property
@@ -222,47 +229,19 @@ class Loading(RunState):
         if self.there is not None:
             self.stage("notes")
             keeper = self.there.begin(self.folder / "logs")
-            process = keeper.process
-            assert process is not None
-            self.instruments.add(
-                Child("keeper", "keeper", None, process.pid, process.poll, keeper.commanded, keeper.log)
-            )
+            kept = keeper.process
+            assert kept is not None
+            self.instruments.add(Child("keeper", "keeper", None, kept.pid, kept.poll, keeper.commanded, keeper.log))
         self.stage("preload")
         self.reporter.status("writing the documents that are there before the load")
-        owner = new_owner()
-        index = Reversible(
-            Move(
-                "index.create",
-                {
-                    "index": self.index,
-                    "owner": owner,
-                    "settings": dict(self.experiment.topology.settings.index),
-                    "mapping": dict(self.workload.mapping),
-                    "alias": write_alias(self.index),
-                },
-            ),
-            Move("index.delete", {"index": self.index, "owner": owner}),
-        )
-        if self.there is not None:
-            self.there.refuse_templates(self.index)
-        made = [] if self.own_lab else self.ledger.intend("index", [index])
-        try:
-            index.move.apply(self.lab)
-        except ChaosError as error:
-            if not is_open(error):
-                self.ledger.answered(made)
-            raise
-        self.ledger.answered(made)
+        for each in self.indices:
+            self.make_index(each)
         through = self.experiment.topology.data_nodes[0].name
         client = opensearch(self.lab.administration(through), access=self.lab.access_to(through))
         try:
-            self.workload.preload(
-                client,
-                self.experiment.load.documents,
-                self.index,
-                keys=self.cas_keys,
-                alias=write_alias(self.index),
-            )
+            for each in self.indices:
+                keys = self.cas_keys if each.place is None else 0
+                each.workload.preload(client, each.documents, each.index, keys=keys, alias=each.alias)
         finally:
             client.close()
         began = time.monotonic()
@@ -278,7 +257,7 @@ class Loading(RunState):
                 administer(self.lab, "POST", "/_cluster/reroute?retry_failed=true&metric=none")
         self.stop.check()
         taking.refuse_unknown(self.lab, self.experiment, self.index, ours=self.there is None)
-        self.look_at_the_index(through)
+        self.look_at_the_indices(through)
         if self.there is not None:
             if (first := newest(views(self.lab))) is None:
                 raise LabError("the cluster has no elected manager that says which indices are there")
@@ -287,12 +266,12 @@ class Loading(RunState):
         self.driver = drivers.of(self.driver_config(), self.folder / "logs" / "driver.log", self.driver_failed)
         with self.unless_stopped():
             self.driver.start()
-        for each in self.driver.processes:
-            if each.pid is not None:
+        for process in self.driver.processes:
+            if process.pid is not None:
                 if self.there is not None:
-                    self.write_down(each.pid)
-                self.lab.instrument(each.pid)
-                self.instruments.add(Child("driver", each.name, None, each.pid, *each.ending, each.log))
+                    self.write_down(process.pid)
+                self.lab.instrument(process.pid)
+                self.instruments.add(Child("driver", process.name, None, process.pid, *process.ending, process.log))
         self.instruments.start(Begins.LOAD)
         self.stop.check()
         with self.unless_stopped():
@@ -307,13 +286,42 @@ class Loading(RunState):
             + f" from zones {', '.join(self.experiment.client_zones)}"
         )
 
-    def look_at_the_index(self, through: str) -> None:
-        """Write down what answers are held against: the index as it is before the load begins. Raises LabError."""
-        settings = explicit_settings(self.lab, self.index, through=through)
-        if settings is None:
-            raise LabError(f"the load's index {self.index} is gone before the load began")
-        self.shape = shape.of_index(settings, self.experiment)
-        IndexShape(index=self.index, **asdict(self.shape)).write(self.events)
+    def make_index(self, it: RunIndex) -> None:
+        """Make an index of the load, which the ledger can take away. Raises as moves do."""
+        owner = new_owner()
+        index = Reversible(
+            Move(
+                "index.create",
+                {
+                    "index": it.index,
+                    "owner": owner,
+                    "settings": dict(it.settings),
+                    "mapping": dict(it.workload.mapping),
+                    "alias": it.alias,
+                },
+            ),
+            Move("index.delete", {"index": it.index, "owner": owner}),
+        )
+        if self.there is not None:
+            self.there.refuse_templates(it.index)
+        made = [] if self.own_lab else self.ledger.intend("index", [index])
+        try:
+            index.move.apply(self.lab)
+        except ChaosError as error:
+            if not is_open(error):
+                self.ledger.answered(made)
+            raise
+        self.ledger.answered(made)
+
+    def look_at_the_indices(self, through: str) -> None:
+        """Write down what answers are held against: the load's indices as they are before it begins. Raises
+        LabError."""
+        for each in self.indices:
+            settings = explicit_settings(self.lab, each.index, through=through)
+            if settings is None:
+                raise LabError(f"the load's index {each.index} is gone before the load began")
+            each.shape = shape.of_index(settings, self.experiment)
+            IndexShape(index=each.index, **asdict(each.shape)).write(self.events)
 
     def write_down(self, pid: int) -> None:
         """The driver, for whoever undoes on this machine while the runner stands still: a write that comes after the

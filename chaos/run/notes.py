@@ -79,9 +79,11 @@ def _unused(experiment: Experiment, seed: int, offers: Offers, wiring: Wiring | 
 
 
 def _not_compared(experiment: Experiment) -> Iterator[str]:
-    """What the read-back cannot say of the documents of this workload."""
-    workload = workloads.of(experiment.load.workload, experiment.load.dataset)
-    if workload.text is None:
+    """What the read-back cannot say of the documents of these workloads."""
+    every = [workloads.of(*each) for each in experiment.load.datasets]
+    for workload in {each.name: each for each in every}.values():
+        if workload.text is not None:
+            continue
         fields = text.listed(list(workload.fields))
         yield (
             f"documents of the workload {workload.name} are read back by id, by their whole source and by the doc "

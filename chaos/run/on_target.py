@@ -114,6 +114,10 @@ def refused_caps(experiment: Experiment, target: Existing) -> list[Row]:
     if apart := drivers.apart(load):
         says = f"load.{apart[0]} is sent by a driver whose connections do not ask whose cluster answers"
         return [Row("client", Sign.BLOCKS, says, "use a helper that is not asynchronous, for example helpers.bulk")]
+    if load.indices:
+        names = ", ".join(f"load.indices.{each.name}" for each in load.indices)
+        says = f"{names}: on a cluster that is not ours a load has one index, whose copies and documents the caps bound"
+        return [Row("caps", Sign.BLOCKS, says, "let its streams use the load's first index")]
     rate = most_requests(experiment) + LEAST_LOOKS * looking(experiment)
     copies = topology.shards * (topology.replicas + 1)
     if experiment.controller is not None:

@@ -199,15 +199,16 @@ def _growth(experiment: Experiment) -> Need:
     copies = len(topology.data_nodes)  # none has more than one of a shard
     # of larger documents a closed loop writes fewer: what bounds it is bytes
     closed = MOST_CLOSED * DOCUMENT_BYTES * sum(each.writes for each in load.closed)
-    one_copy = (load.documents + written * seconds) * document_bytes(experiment) + closed * seconds
+    before = load.documents + sum(each.documents for each in load.indices)
+    one_copy = (before + written * seconds) * document_bytes(experiment) + closed * seconds
     documents = 0.0 if topology.disks else one_copy * copies
     logs = LOG_NODE_BYTES * len(topology.nodes) * seconds
     return Need(round(MARGIN * (documents + logs)))
 
 
 def document_bytes(experiment: Experiment) -> int:
-    """What one document of its workload takes on a node, at most."""
-    size = workloads.of(experiment.load.workload, experiment.load.dataset).size
+    """What one document of its workloads takes on a node, at most."""
+    size = max(workloads.of(*each).size for each in experiment.load.datasets)
     return DOCUMENT_BYTES + GROWTH * max(0, size - USUAL_SIZE)
 
 

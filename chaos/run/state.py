@@ -6,6 +6,7 @@ import time
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 
 from chaos.base.console import Reporter
@@ -18,19 +19,18 @@ from chaos.faults.ledger import Ledger, Registration
 from chaos.faults.lifecycle import Lifecycle
 from chaos.history import EventWriter
 from chaos.history.events import Abort, Error, Event, GuardTripped, Note, StageBegun
-from chaos.load import workloads
 from chaos.load.driver import Driver
 from chaos.load.drivers import Drivers
 from chaos.observe import disks
 from chaos.observe.identity import Identity
 from chaos.opensearch.views import Counts, everything
 from chaos.run import plan, space
+from chaos.run.indices import Indices
 from chaos.run.instruments import Instruments, RunContext
 from chaos.run.noted import NotedLedger
 from chaos.run.on_target import OnTarget, index_of
 from chaos.run.options import RunOptions, new_lab_id
 from chaos.run.recording import Recording
-from chaos.run.shape import Shape
 from chaos.run.stopping import Stop, Unproven
 from chaos.targets.existing.target import ExistingTarget
 from chaos.targets.labs import kinds
@@ -56,7 +56,6 @@ class RunState:
     """What of a view says how the cluster is: where others have indices too, not all."""
     identity: Identity | None = None
     """The watch over who answers at the addresses of a cluster that is not ours; None on a lab."""
-    shape: Shape = Shape()
     """What the load's index is like; nothing is known before it has been made."""
     refused: InvalidInput | None = None
     """Why it may not begin, once its folder was there; None: it may."""
@@ -115,13 +114,18 @@ class RunState:
         steering = self.instruments.provided(Steering)
         if self.there is not None and steering is not None:
             self.there.taken_out = steering.taken_out
-        self.workload = workloads.of(experiment.load.workload, experiment.load.dataset)
+        self.workload = self.indices.first.workload
         self.action_count = 0
         self.outcome = "finished"
         self.early = False
         """It ended before its last phase without being stopped: a fault was not proven, or a process ended."""
         self.dirt: list[str] = []
         self.phases_began: float | None = None
+
+    @cached_property
+    def indices(self) -> Indices:
+        """Those of the load, by their names in the cluster."""
+        return Indices(self.index, self.experiment)
 
     @property
     def sight(self) -> ClusterSight | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lyingproxy import LIES, Proxy, lying
@@ -12,9 +13,10 @@ from relays import doors
 
 from chaos.history import History
 from chaos.load import drivers
-from chaos.load.config import ClientConfig, HelperConfig, OperationConfig, Target
+from chaos.load.config import ClientConfig, HelperConfig, IndexConfig, OperationConfig, Target
 from chaos.load.workloads.documents import MAPPING
 from chaos.observe.readback import read_back
+from chaos.observe.several import merged
 from chaos.observe.told import heard
 from chaos.observe.written import Written
 from chaos.opensearch.requests import write_alias
@@ -38,18 +40,27 @@ def cluster(tiny: LocalLab) -> Iterator[LocalLab]:
 
 
 def loaded(
-    lab: LocalLab, folder: Path, lie: str, *, automatic: bool = False, helper: str | None = None
+    lab: LocalLab,
+    folder: Path,
+    lie: str,
+    *,
+    automatic: bool = False,
+    helper: str | None = None,
+    operations: Any = None,
+    indices: Any = (),
 ) -> tuple[History, Proxy]:
     """The history of a load of bulks through the proxy; no bulk was left without an answer."""
     (folder / "plan.json").write_text("{}")
     node = lab.topology.data_nodes[0]
     by = None if helper is None else HelperConfig(kind=helper)
-    operations = (OperationConfig(name="write", kind="bulk", rate=10, items=ITEMS, automatic=automatic, helper=by),)
+    usual = OperationConfig(name="write", kind="bulk", rate=10, items=ITEMS, automatic=automatic, helper=by)
+    operations = operations or (usual,)
     client = {"kind": "pinned", "node": node.name} if by is None else {"kind": "opensearch-py"}
     with doors(lab) as behind, lying(behind.door(lab.administration(node.name)), LIES[lie]) as proxy:
         made = config(
             folder,
             operations=operations,
+            indices=indices,
             index=INDEX,
             alias=write_alias(INDEX),
             copies=2,
@@ -155,3 +166,36 @@ def test_documents_that_a_caller_was_told_of_once_may_be_there_twice(cluster: Lo
     found = read_back(cluster, INDEX, written, automatic=True, told=told)
     stored = found["told"]["fates"]["stored"]
     assert stored["documents"] == stored["there"] == stored["twice"] == ITEMS * len(history.items)
+
+
+OTHER = "bulks-other"
+
+
+@pytest.mark.full
+def test_of_two_writers_and_two_indices_each_document_is_found_where_it_belongs(
+    cluster: LocalLab, tmp_path: Path
+) -> None:
+    """What was thrown away is lost by its id, in the index that it was written into, and nothing else is missing."""
+    settings = {"number_of_shards": 2, "number_of_replicas": 1}
+    body = {"mappings": MAPPING, "settings": settings, "aliases": {write_alias(OTHER): {}}}
+    try:
+        assert administer(cluster, "PUT", f"/{OTHER}", body=body)[0] == 200
+        assert await_green(cluster, 60)[0]
+        operations = (
+            OperationConfig(name="feed", kind="bulk", rate=10, items=ITEMS),
+            OperationConfig(name="ship", kind="bulk", rate=10, items=4, place="other"),
+        )
+        other = IndexConfig(place="other", index=OTHER, alias=write_alias(OTHER), workload="documents", copies=2)
+        history, proxy = loaded(cluster, tmp_path, "drops one document", operations=operations, indices=(other,))
+        assert set(history.arrivals.op) == {"feed", "ship"} and told(history) == {"ok"}
+        found = {
+            index: read_back(cluster, index, Written.of(history, documents=0, writers=own, stride=ITEMS, alone=False))
+            for index, own in ((INDEX, {"feed": ITEMS}), (OTHER, {"ship": 4}))
+        }
+        whole = merged(found)
+        assert whole["complete"], whole["reason"]
+        assert sorted(whole["lost"]) == sorted(proxy.spoilt) and whole["unexpected_count"] == 0
+        assert all(each["lost_count"] for each in found.values())
+        assert whole["acknowledged"] == sum(history.items.sizes)
+    finally:
+        administer(cluster, "DELETE", f"/{OTHER}?ignore_unavailable=true")

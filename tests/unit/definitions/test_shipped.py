@@ -87,6 +87,7 @@ def test_the_fixed_targets_are_the_same_everywhere() -> None:
         "write.regained <= 10s",  # after a decommission, or with failover controllers
         "read.regained <= 10s",  # with failover controllers
         "write.good >= 99.9%",  # of a rotation, which may cost nothing
+        "tail.good >= 99%",
         "dashboard.good >= 99%",  # of a stream of few requests; of others what is wanted of reads and writes
         "shipper.regained <= 30s",
         "change.regained <= 30s",

@@ -17,6 +17,7 @@ from chaos.definitions.schema import schema_of
 from chaos.history import models
 from chaos.registry import GRAMMAR, load_experiment
 from chaos.run import on_target
+from chaos.run.indices import Indices
 
 FILE = """\
 apiVersion: opensearch-chaos/v1
@@ -149,3 +150,76 @@ def test_a_side_changes_a_stream_and_adds_one(tmp_path: Path) -> None:
     one, more = (side.experiment.load for side in varied.sides)
     assert one.operation("dashboard").rate == 5 and one.operation("export") is None
     assert more.operation("dashboard").rate == 20 and more.operation("export").good_within == 5
+
+
+# --------------------------------------------------------------------------------------------- several indices
+
+INDICES = """\
+apiVersion: opensearch-chaos/v1
+name: streams
+topology: 3az
+load:
+  workload: search
+  read: {rate: 40/s, good: ok within 1s}
+  indices:
+    events: {workload: logs, documents: 30, settings: {number_of_shards: 2, index.codec: best_compression}}
+  streams:
+    shipper: {operation: bulk, items: 20, rate: 2/s, good: ok within 2s, index: events}
+    tail: {operation: get, rate: 1/s, good: ok within 2s, index: events}
+    change: {operation: index, rate: 10/s, good: ok within 1s}
+phases:
+  healthy: {for: 60s}
+expect:
+  - {tail.good: ">= 90%"}
+"""
+
+
+def test_an_index_has_a_workload_documents_and_settings_of_its_own(tmp_path: Path) -> None:
+    experiment = loaded(tmp_path, INDICES)
+    load, topology = experiment.load, experiment.topology
+    (events,) = load.indices
+    assert (events.name, events.workload, events.documents) == ("events", "logs", 30)
+    assert {each.name: each.index for each in load.every} == {
+        "read": None,
+        "shipper": "events",
+        "tail": "events",
+        "change": None,
+    }
+    # its own before the topology's, and those before its workload's; nothing of the first index's workload
+    assert events.settings["number_of_shards"] == 2 and events.settings["codec"] == "best_compression"
+    assert events.settings["number_of_replicas"] == topology.replicas
+    assert events.settings["refresh_interval"] == topology.settings.index.get("refresh_interval", "20s")
+    assert GRAMMAR.experiment(json.loads(json.dumps(experiment.to_json()))) == experiment
+    again = loaded(tmp_path, writing.experiment(experiment, "3az"))
+    assert again.to_json() | {"file": ""} == experiment.to_json() | {"file": ""}
+
+
+def test_indices_in_the_cluster_have_names_that_begin_with_the_first_one_s(tmp_path: Path) -> None:
+    made = Indices("chaos-17", loaded(tmp_path, INDICES))
+    assert made.names == ("chaos-17", "chaos-17-events")
+    assert [each.workload.name for each in made] == ["search", "logs"]
+    assert len({each.alias for each in made}) == 2
+
+
+def test_ids_may_differ_between_indices(tmp_path: Path) -> None:
+    experiment = loaded(tmp_path, INDICES.replace("items: 20", "items: 20, ids: automatic"))
+    assert experiment.load.automatic("events") and not experiment.load.automatic()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("index: events}\n    tail", "index: event}\n    tail", 'there is no index "event": did you mean "events"?'),
+        ("documents: 30", "documents: 0", "8:41: a tail gets documents that are there before, and there are none"),
+        ("  streams:", "    more: {workload: logs}\n  streams:", "9:5: no stream reads or writes the index more"),
+        ("workload: logs", "workload: log", "8:24: workload: expected "),
+        ("number_of_shards: 2", "number_of_replicas: 7", "number_of_replicas 7 makes 8 copies of a shard"),
+        ("operation: get", "operation: search, queries: [facets]", 'there is no query "facets"'),
+        ("{operation: index, ", "{operation: index, index: nowhere, ", 'there is no index "nowhere"'),
+    ],
+)
+def test_what_is_wrong_with_indices_is_said_where_it_stands(tmp_path: Path, old: str, new: str, says: str) -> None:
+    assert INDICES.count(old) == 1
+    with pytest.raises(InvalidInput) as caught:
+        loaded(tmp_path, INDICES.replace(old, new, 1))
+    assert says in str(caught.value), str(caught.value)

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from chaos.checks import contents
 from chaos.history import History
-from chaos.history.format import CallerTold
+from chaos.history.format import CallerTold, ItemOutcome
+from chaos.history.items import Items, entry
 from chaos.load.workloads.documents import WORKLOAD, check_of, check_value, numbers
 from chaos.observe import readback
 from chaos.observe.idsets import Ids
@@ -562,3 +563,18 @@ def test_what_clients_were_told_is_held_against_every_copy() -> None:
     assert found["fates"]["never_sent"] == {"documents": 1, "there": 0, "twice": 0, "absent": 1, "unknown": 0}
     unread = held_against(told, there, twice=nowhere, unknown=Ids.of(["w-1"]))
     assert unread["lost_untold_count"] == 0 and unread["fates"]["stored"]["unknown"] == 1
+
+
+def test_of_an_index_are_the_documents_of_its_own_writers(tmp_path: Path) -> None:
+    """Bulks of two into one index, single documents and bulks of three into another; arrivals count over all."""
+    rows = [(0, "feed", "ok"), (1, "note", "ok"), (2, "ship", "partial"), (3, "feed", "timeout"), (4, "note", "reset")]
+    history = History(Path("in-memory"))
+    frame = pd.DataFrame(rows, columns=["k", "op", "outcome"]).assign(attempts=1)
+    file = tmp_path / "items.bin"
+    created, rejected = int(ItemOutcome.CREATED), int(ItemOutcome.REJECTED)
+    file.write_bytes(entry(0, [created, created]) + entry(2, [created, rejected, created]))
+    history.__dict__.update(arrivals=frame, probes=[], items=Items.read(file))
+    first = Written.of(history, documents=1, writers={"feed": 2}, stride=3, alone=False)
+    assert first.acknowledged == {"p-0", "w-0", "w-1"} and first.open == {"w-9", "w-10"}
+    other = Written.of(history, documents=0, writers={"note": 1, "ship": 3}, stride=3, alone=False, probes=False)
+    assert other.acknowledged == {"w-3", "w-6", "w-8"} and other.open == {"w-7", "w-12"}

@@ -188,6 +188,12 @@ def test_nothing_is_injected_once_a_process_has_ended(tmp_path: Path) -> None:
     assert made.lab.effects == set()
 
 
+class One(list[Any]):
+    """The one index of a run's load."""
+
+    others = ()
+
+
 @pytest.mark.parametrize("when", ["in a phase", "while it settles"])
 def test_after_an_end_nothing_is_waited_for_and_what_is_there_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
@@ -206,8 +212,10 @@ def test_after_an_end_nothing_is_waited_for_and_what_is_there_is_read(
     driver = SimpleNamespace(stop=lambda: True, error=None)
     made.driver, made.folder, made.index = driver, tmp_path, "chaos"
     made.seed = 1
-    load = SimpleNamespace(documents=1, cas=None, writers=(), stride=1, automatic=False, every=())
+    load = SimpleNamespace(cas=None, writers=(), stride=1, every=(), automatic=lambda place: False)
     made.experiment = SimpleNamespace(load=load)
+    index = SimpleNamespace(place=None, index="chaos", documents=1, workload=made.workload)
+    made.indices = One([index])
     monkeypatch.setattr(closing, "await_green", settling)
     monkeypatch.setattr(closing.History, "open", lambda folder: None)
     monkeypatch.setattr(closing.Written, "of", lambda history, **_: None)
@@ -351,7 +359,7 @@ def refused_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, began: bool)
     nothing = SimpleNamespace(start=lambda: None, stop=lambda: None, release=lambda: None)
     made.registration, made.recording, made.for_report = registration, nothing, nothing
     made.events.close = lambda: None
-    made.identity = nothing
+    made.identity, made.indices = nothing, SimpleNamespace(names=(made.index,))
     made.logged = lambda: nullcontext()
     made.keep_logs = lambda: None
     made.lab.write_logs = lambda: None
