@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from chaos.base.operations import ADMIN
 from chaos.checks.arrivals import SECOND, UNANSWERED, Arrivals, Bools, Compact, Floats, Ints, per_window
 from chaos.history import during, models
 from chaos.history.events import Event
@@ -81,8 +82,8 @@ class LoadOperation:
     """One kind of request. ``rate`` per second, ``good_within`` in seconds from the intended start.
 
     ``writes``: whether each arrival writes documents of its own, and ``items`` how many; ``index``: of the load's
-    indices, None: its first. ``closed``: it is a closed
-    loop, which has no rate, and whose answers are good whenever they come.
+    indices, None: its first. ``admin``: monitoring calls. ``closed``: it is a closed loop, which has no rate, and whose
+    answers are good whenever they come.
     """
 
     name: str
@@ -92,6 +93,7 @@ class LoadOperation:
     items: int = 1
     closed: bool = False
     index: str | None = None
+    admin: bool = False
 
 
 @dataclass(frozen=True)
@@ -345,8 +347,8 @@ class Record:
 
     @property
     def readers(self) -> tuple[str, ...]:
-        """The operations that write nothing, by name."""
-        return tuple(op.name for op in self.operations if not op.writes)
+        """The operations that read documents, by name."""
+        return tuple(op.name for op in self.operations if not op.writes and not op.admin)
 
     def in_phase(self, op: str, span: Span) -> Arrivals:
         return self.arrivals[op].in_phase(span.index)
@@ -390,6 +392,7 @@ def _operations(experiment: Mapping[str, Any]) -> tuple[LoadOperation, ...]:
             models.writes(name, given),
             int(given.get("items") or 1),
             index=given.get("index"),
+            admin=given.get("operation") == ADMIN,
         )
         for name, given in models.operations(experiment.get("load")).items()
     )

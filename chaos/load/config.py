@@ -61,6 +61,7 @@ class OperationConfig(_Data):
     ``items``: documents that each request writes. ``retry``: how what was rejected of a bulk is sent again; None: not
     at all. ``automatic``: OpenSearch gives documents of bulks their ids. ``queries``: which searches of the workload it
     sends; none: all. ``place``: of which of :attr:`DriverConfig.indices` it is; None: the load's first index.
+    ``calls``: of monitoring, which are made; none: all.
     """
 
     name: str
@@ -73,6 +74,7 @@ class OperationConfig(_Data):
     automatic: bool = False
     queries: tuple[str, ...] = ()
     place: str | None = None
+    calls: tuple[str, ...] = ()
 
     @model_validator(mode="before")
     @classmethod
@@ -82,7 +84,15 @@ class OperationConfig(_Data):
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        usual = {"answer": self.kind, "items": 1, "retry": None, "automatic": False, "queries": (), "place": None}
+        usual = {
+            "answer": self.kind,
+            "items": 1,
+            "retry": None,
+            "automatic": False,
+            "queries": (),
+            "place": None,
+            "calls": (),
+        }
         return {key: value for key, value in data.items() if usual.get(key, value) != value or key not in usual}
 
 
@@ -101,12 +111,13 @@ class ClosedConfig(_Data):
     automatic: bool = False
     queries: tuple[str, ...] = ()
     place: str | None = None
+    calls: tuple[str, ...] = ()
     good_within_s: None = None
 
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        return {key: value for key, value in data.items() if key not in ("queries", "place") or value}
+        return {key: value for key, value in data.items() if key not in ("queries", "place", "calls") or value}
 
 
 class IndexConfig(_Data):

@@ -128,7 +128,6 @@ class Run(Protocol):
     folder: Path
     lab: BaseLab
     index: str
-    indices: Indices
     events: EventWriter
     ledger: Ledger
     reporter: Reporter
@@ -137,6 +136,9 @@ class Run(Protocol):
     counted: Counts
     driver: Driver | None
     instruments: Instruments
+
+    @property
+    def indices(self) -> Indices: ...
 
     def note(self, event: Event, *, t: int | None = None) -> None: ...
     def stage(self, name: str) -> None: ...

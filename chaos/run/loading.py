@@ -10,6 +10,7 @@ from typing import Any
 
 from chaos.base.addresses import Address
 from chaos.base.errors import ChaosError, LabError
+from chaos.base.operations import ADMIN
 from chaos.base.paths import ProcessIdentity
 from chaos.checks import deciding
 from chaos.checks.instrument import Begins, Child, ProcessorSets, Steering
@@ -132,7 +133,9 @@ class Loading(RunState):
         return {
             "name": operation.name,
             "kind": operation.operation,
-            "answer": next(
+            "answer": ADMIN
+            if operation.operation == ADMIN
+            else next(
                 each.workload.answer(operation.name, operation.operation)
                 for each in self.indices
                 if each.place == operation.index
@@ -142,6 +145,7 @@ class Loading(RunState):
             "automatic": operation.automatic,
             "queries": operation.queries,
             "place": operation.index,
+            "calls": operation.calls,
         }
 
     @property
