@@ -18,9 +18,13 @@ from chaos.base.errors import InvalidInput
 
 STREAM = r"^[a-z][a-z0-9-]*$"
 """Names of streams, which an experiment makes up (``load.streams``)."""
-Answer = Literal["search", "get", "index", "bulk", "query"]
+ADMIN = "admin"
+"""The kind of request of streams of monitoring calls, which asks for no documents: any workload has it."""
+CALLS = ("state", "health", "stats", "nodes", "indices", "cat", "mappings", "settings", "tasks", "pending")
+"""The monitoring calls that there are (:mod:`chaos.load.admin`)."""
+Answer = Literal["search", "get", "index", "bulk", "query", "admin"]
 """How an answer is judged (:mod:`chaos.load.outcomes`): as that of a search, of a get by id, of a write by id, of many
-writes in one request; of a search whose right answer is not known."""
+writes in one request; of a search whose right answer is not known; of a monitoring call."""
 WRITING: frozenset[Answer] = frozenset(("index", "bulk"))
 """Answers to requests that write documents of their own: one each, or several."""
 
@@ -75,7 +79,9 @@ def requests_of(name: str, workloads: Mapping[str, Iterable[OperationKind]]) -> 
 
 def stream(name: str, request: str, kinds: Iterable[OperationKind]) -> OperationKind | None:
     """The operation that a stream of this name is, whose requests are of one kind; None where none of the workload's
-    operations (``kinds``) makes such requests."""
+    operations (``kinds``) makes such requests. Monitoring calls can be made beside any."""
+    if request == ADMIN:
+        return OperationKind(name, "monitoring calls", {ADMIN: "admin"})
     found = next((kind.requests[request] for kind in kinds if request in kind.requests), None)
     return None if found is None else OperationKind(name, f"a stream of {request} requests", {request: found})
 

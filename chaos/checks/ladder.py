@@ -267,7 +267,7 @@ def _good_writes(writes: Arrivals, begin: int, stop: int, shards: int, routing: 
         answered = piece.end
         mine = piece.good & (answered > begin) & (answered < stop)
         if mine.any():
-            kept.append((answered[mine], piece.k[mine] * stride))
+            kept.append((answered[mine], piece.k[mine].astype(np.int64) * stride))
     if not kept:
         return [np.empty(0, np.int64)] * shards
     ends, numbers = (np.concatenate(each) for each in zip(*kept, strict=True))

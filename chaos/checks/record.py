@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from chaos.base.operations import ADMIN
 from chaos.checks.arrivals import SECOND, UNANSWERED, Arrivals, Bools, Compact, Floats, Ints, per_window
 from chaos.history import during, models
 from chaos.history.events import Event
@@ -83,9 +84,9 @@ class LoadOperation:
     """One kind of request. ``rate`` per second, ``good_within`` in seconds from the intended start.
 
     ``writes``: whether each arrival writes documents of its own, and ``items`` how many; ``index``: of the load's
-    indices, None: its first. ``closed``: it is a closed loop, which has no rate, and whose answers are good whenever
-    they come. ``bulks``: HTTP requests that each takes where nothing is sent again: a helper of a client library cuts
-    it.
+    indices, None: its first. ``admin``: monitoring calls. ``closed``: it is a closed loop, which has no rate, and whose
+    answers are good whenever they come. ``bulks``: HTTP requests that each takes where nothing is sent again: a helper
+    of a client library cuts it.
     """
 
     name: str
@@ -96,6 +97,7 @@ class LoadOperation:
     closed: bool = False
     bulks: int = 1
     index: str | None = None
+    admin: bool = False
 
 
 @dataclass(frozen=True)
@@ -351,8 +353,8 @@ class Record:
 
     @property
     def readers(self) -> tuple[str, ...]:
-        """The operations that write nothing, by name."""
-        return tuple(op.name for op in self.operations if not op.writes)
+        """The operations that read documents, by name."""
+        return tuple(op.name for op in self.operations if not op.writes and not op.admin)
 
     def in_phase(self, op: str, span: Span) -> Arrivals:
         return self.arrivals[op].in_phase(span.index)
@@ -399,6 +401,7 @@ def _operations(experiment: Mapping[str, Any]) -> tuple[LoadOperation, ...]:
             int(given.get("items") or 1),
             bulks=_bulks(given),
             index=given.get("index"),
+            admin=given.get("operation") == ADMIN,
         )
         for name, given in models.operations(experiment.get("load")).items()
     )

@@ -12,7 +12,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from chaos.base.errors import InvalidInput
-from chaos.base.operations import OperationKind
+from chaos.base.operations import ADMIN, OperationKind
 from chaos.base.units import Duration
 from chaos.definitions import decidable, notes, slis
 from chaos.definitions.actions import Decommission, ExcludeVotes, IncludeVotes, Recommission, Weights
@@ -151,6 +151,12 @@ def _ids(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
     writers = {name: each for name, each in file.load.every.items() if name in declared and declared[name].writes}
     indices = file.load.indices
     for name, stream in file.load.streams.items():
+        if stream.operation == ADMIN and stream.index is not None:
+            says = "monitoring calls are of the cluster and no index: expected no index"
+            yield Problem((*file.load.place(name), "index"), says)
+        if stream.operation != ADMIN and stream.calls is not None:
+            says = f"calls are of monitoring, and {name} is no {ADMIN}: expected operation: {ADMIN}, or no calls"
+            yield Problem((*file.load.place(name), "calls"), says)
         if stream.index is not None and stream.index not in indices:
             known = did_you_mean(stream.index, indices) if indices else "expected it under load.indices"
             yield Problem((*file.load.place(name), "index"), f'there is no index "{stream.index}": {known}')

@@ -30,7 +30,7 @@ from pydantic import (
     model_validator,
 )
 
-from chaos.base.operations import STREAM, USUAL, WRITE, OperationKind
+from chaos.base.operations import CALLS, STREAM, USUAL, WRITE, OperationKind
 from chaos.base.units import (
     NORMAL_FORM,
     Duration,
@@ -194,6 +194,11 @@ class StreamFile(OperationFile):
 
     operation: str = Field(description="the kind of request, for example search or bulk")
     index: str | None = Field(default=None, description="of load.indices; default the load's first index")
+    calls: tuple[Literal[CALLS], ...] | None = Field(  # type: ignore[valid-type]
+        default=None,
+        min_length=1,
+        description=f"of admin: which monitoring calls are made ({', '.join(CALLS)}); default all, each as often",
+    )
 
 
 class IndexFile(Strict):
@@ -363,7 +368,7 @@ class LoadFile(Strict):
         return self
 
 
-_UNSAID: dict[str, Any] = {"client": None, "queries": [], "stream": False, "index": None}
+_UNSAID: dict[str, Any] = {"client": None, "queries": [], "stream": False, "index": None, "calls": []}
 """What a normal form leaves out of operations that are no streams, send all searches of their workload, and by no
 helper."""
 
@@ -374,6 +379,7 @@ class Operation(Strict):
     ``operation``: the kind of request. ``writes``: whether each arrival writes documents of its own; ``items``: how
     many. ``automatic``: OpenSearch gives them their ids. ``queries``: which of the workload's searches it sends; none:
     all. ``stream``: its name is the experiment's own. ``index``: of :attr:`Load.indices`; None: the load's first.
+    ``calls``: of monitoring, which are made; none: all.
     """
 
     name: str
@@ -388,6 +394,7 @@ class Operation(Strict):
     queries: tuple[str, ...] = ()
     stream: bool = False
     index: str | None = None
+    calls: tuple[str, ...] = ()
 
     @property
     def documents(self) -> float:
@@ -422,6 +429,7 @@ class ClosedLoop(Strict):
     queries: tuple[str, ...] = ()
     stream: bool = False
     index: str | None = None
+    calls: tuple[str, ...] = ()
 
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -883,6 +891,7 @@ def resolve(
             "queries": given.queries or (),
             "stream": name in file.load.streams,
             "index": file.load.index_of(name),
+            "calls": (given.calls or ()) if isinstance(given, StreamFile) else (),
         }
 
     load = file.load

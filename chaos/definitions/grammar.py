@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field, WithJsonSchema, create_model
 
-from chaos.base.operations import READ, STREAM, USUAL, OperationKind, names, requests_of, stream
+from chaos.base.operations import ADMIN, READ, STREAM, USUAL, OperationKind, names, requests_of, stream
 from chaos.base.units import Malformed
 from chaos.definitions import slis
 from chaos.definitions.actions import ActionParams
@@ -237,7 +237,7 @@ class Grammar:
 
     def _stream(self) -> type[StreamFile]:
         requests = tuple(dict.fromkeys(each for name in self.operations for each in requests_of(name, self.workloads)))
-        kind: Any = (Literal[requests], StreamFile.model_fields["operation"])
+        kind: Any = (Literal[(*requests, ADMIN)], StreamFile.model_fields["operation"])
         made: type[StreamFile] = create_model(
             "StreamFile",
             __base__=StreamFile,

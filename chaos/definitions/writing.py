@@ -141,6 +141,8 @@ def _requests(operation: Operation | ClosedLoop) -> dict[str, Any]:
         written["ids"] = "automatic"
     if operation.index is not None:
         written["index"] = operation.index
+    if operation.calls:
+        written["calls"] = list(operation.calls)
     if operation.queries:
         written["queries"] = list(operation.queries)
     if operation.retry is not None:

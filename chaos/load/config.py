@@ -81,7 +81,8 @@ class OperationConfig(_Data):
     ``items``: documents that each request writes. ``retry``: how what was rejected of a bulk is sent again; None: not
     at all. ``automatic``: OpenSearch gives documents of bulks their ids. ``helper``: what sends them, one call a
     request; None: each request is one bulk. ``queries``: which searches of the workload it sends; none: all.
-    ``place``: of which of :attr:`DriverConfig.indices` it is; None: the load's first index.
+    ``place``: of which of :attr:`DriverConfig.indices` it is; None: the load's first index. ``calls``: of monitoring,
+    which are made; none: all.
     """
 
     name: str
@@ -95,6 +96,7 @@ class OperationConfig(_Data):
     helper: HelperConfig | None = None
     queries: tuple[str, ...] = ()
     place: str | None = None
+    calls: tuple[str, ...] = ()
 
     @model_validator(mode="before")
     @classmethod
@@ -105,7 +107,7 @@ class OperationConfig(_Data):
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
         usual = {"answer": self.kind, "items": 1, "retry": None, "automatic": False}
-        usual |= {"helper": None, "queries": (), "place": None}
+        usual |= {"helper": None, "queries": (), "place": None, "calls": ()}
         return {key: value for key, value in data.items() if usual.get(key, value) != value or key not in usual}
 
 
@@ -125,12 +127,15 @@ class ClosedConfig(_Data):
     helper: HelperConfig | None = None
     queries: tuple[str, ...] = ()
     place: str | None = None
+    calls: tuple[str, ...] = ()
     good_within_s: None = None
 
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        return {key: value for key, value in data.items() if key not in ("helper", "queries", "place") or value}
+        return {
+            key: value for key, value in data.items() if key not in ("helper", "queries", "place", "calls") or value
+        }
 
 
 class IndexConfig(_Data):

@@ -33,7 +33,7 @@ from urllib3.exceptions import HTTPError
 
 from chaos.base.addresses import Address
 from chaos.base.errors import HistoryError
-from chaos.base.operations import WRITING
+from chaos.base.operations import ADMIN, WRITING
 from chaos.history.format import NO_INDEX, Outcome
 from chaos.history.items import entry
 from chaos.history.writer import (
@@ -48,6 +48,7 @@ from chaos.history.writer import (
     write_tables,
 )
 from chaos.load import queries, workloads
+from chaos.load.admin import Calls
 from chaos.load.balancer import Balancer
 from chaos.load.bulks import Bulks, Fates
 from chaos.load.calls import CURRENT, Call, Stopped, options
@@ -243,11 +244,12 @@ class Engine:
         self._first = indices[None]
         self._stride = config.stride
         self._indices = [indices[each.place] for each in config.every]
-        self._some = {
+        self._some: dict[int, Requests] = {
             op: at.workload.some(each.queries, at.own.index, at.own.documents, config.stride)
             for op, (each, at) in enumerate(zip(config.every, self._indices, strict=True))
             if each.queries
         }
+        self._some |= {op: Calls(each.calls) for op, each in enumerate(config.every) if each.answer == ADMIN}
         self._bulks = [
             Bulks(
                 at.workload,

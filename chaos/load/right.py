@@ -29,8 +29,9 @@ from urllib.parse import parse_qs
 from opensearchpy.exceptions import TransportError
 
 from chaos.base.ids import is_key, write_id
+from chaos.base.operations import ADMIN
 from chaos.history.format import ACKNOWLEDGED_ITEMS, Outcome
-from chaos.load import bulks
+from chaos.load import admin, bulks
 from chaos.load.known import Known, numbered
 from chaos.load.outcomes import answered, of_status
 from chaos.load.workload import Asked, Request, Workload
@@ -176,6 +177,9 @@ class Judge:
         """What an answer comes to that was there at ``t`` (CLOCK_MONOTONIC ns)."""
         if sent.kind == "bulk":
             return self._of_bulk(sent, status, text, t)
+        if sent.kind == ADMIN:
+            outcome = of_status(status)
+            return Judged(admin.judge(sent.path, text) if outcome is Outcome.OK else outcome)
         outcome, answer = answered(sent.kind, status, text)
         if answer is None or sent.kind == "query":
             return Judged(outcome)

@@ -129,7 +129,6 @@ class Run(Protocol):
     folder: Path
     lab: BaseLab
     index: str
-
     events: EventWriter
     ledger: Ledger
     reporter: Reporter
@@ -141,6 +140,7 @@ class Run(Protocol):
 
     @property
     def indices(self) -> Indices: ...
+
     def note(self, event: Event, *, t: int | None = None) -> None: ...
     def stage(self, name: str) -> None: ...
     def broken(self, says: str) -> None: ...

@@ -10,6 +10,7 @@ from typing import Any
 
 from chaos.base.addresses import Address
 from chaos.base.errors import ChaosError, LabError
+from chaos.base.operations import ADMIN
 from chaos.base.paths import ProcessIdentity
 from chaos.checks import deciding
 from chaos.checks.instrument import Begins, Child, ProcessorSets, Steering
@@ -151,7 +152,9 @@ class Loading(RunState):
         return {
             "name": operation.name,
             "kind": operation.operation,
-            "answer": next(
+            "answer": ADMIN
+            if operation.operation == ADMIN
+            else next(
                 each.workload.answer(operation.name, operation.operation)
                 for each in self.indices
                 if each.place == operation.index
@@ -162,6 +165,7 @@ class Loading(RunState):
             "helper": helper_config(operation.client),
             "queries": operation.queries,
             "place": operation.index,
+            "calls": operation.calls,
         }
 
     @property

@@ -223,3 +223,39 @@ def test_what_is_wrong_with_indices_is_said_where_it_stands(tmp_path: Path, old:
     with pytest.raises(InvalidInput) as caught:
         loaded(tmp_path, INDICES.replace(old, new, 1))
     assert says in str(caught.value), str(caught.value)
+
+
+# --------------------------------------------------------------------------------------------------- monitoring
+
+ADMIN = FILE.replace(
+    "  streams:\n",
+    "  streams:\n    monitor: {operation: admin, rate: 2/s, good: ok within 2s, calls: [health, cat]}\n",
+)
+
+
+def test_monitoring_is_a_stream_that_neither_reads_nor_writes_documents(tmp_path: Path) -> None:
+    experiment = loaded(tmp_path, ADMIN)
+    monitor = experiment.load.operation("monitor")
+    assert monitor is not None and (monitor.operation, monitor.writes) == ("admin", False)
+    assert monitor.calls == ("health", "cat")
+    assert on_target.most_requests(experiment) == 2 + on_target.most_requests(loaded(tmp_path))
+    experiment = loaded(tmp_path, ADMIN)
+    assert GRAMMAR.experiment(json.loads(json.dumps(experiment.to_json()))) == experiment
+    again = loaded(tmp_path, writing.experiment(experiment, "3az"))
+    assert again.to_json() | {"file": ""} == experiment.to_json() | {"file": ""}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("[health, cat]", "[health, dog]", "calls: expected state, health, stats"),
+        ("operation: admin, ", "operation: get, ", "calls are of monitoring, and monitor is no admin"),
+        ("calls: [health, cat]", "index: other", "monitoring calls are of the cluster and no index"),
+        ("calls: [health, cat]", "items: 5", "expected no items"),
+    ],
+)
+def test_what_is_wrong_with_monitoring_is_said(tmp_path: Path, old: str, new: str, says: str) -> None:
+    assert ADMIN.count(old) == 1
+    with pytest.raises(InvalidInput) as caught:
+        loaded(tmp_path, ADMIN.replace(old, new, 1))
+    assert says in str(caught.value), str(caught.value)

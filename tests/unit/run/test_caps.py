@@ -128,3 +128,19 @@ def test_through_the_endpoints_clients_of_all_zones_take_the_first(tmp_path: Pat
     file = made(tmp_path, urls=0).target.written
     assert file.by_doors and {zone: str(at) for zone, at in file.ways_in.items()} == dict.fromkeys("abc", URL)
     assert made(tmp_path).target.written.ways_in == {}
+
+
+def test_every_stream_counts_and_monitoring_too(tmp_path: Path) -> None:
+    streams = "    dash: {operation: search, rate: 5/s, good: ok within 2s}\n"
+    streams += "    ship: {operation: bulk, items: 10, rate: 2/s, good: ok within 2s}\n"
+    streams += "    watch: {operation: admin, rate: 3/s, good: ok within 2s}\n"
+    assert made(tmp_path, f"  streams:\n{streams}", "48/s").refused == []
+    ((_, row),) = made(tmp_path, f"  streams:\n{streams}", "47/s").refused
+    assert row.says == "requests per second: 48, and the file allows 47"
+
+
+def test_on_a_cluster_of_others_a_load_has_one_index(tmp_path: Path) -> None:
+    more = "  indices: {events: {workload: logs}}\n"
+    more += "  streams: {ship: {operation: bulk, items: 10, rate: 2/s, good: ok within 2s, index: events}}\n"
+    ((_, row),) = made(tmp_path, more).refused
+    assert row.says.startswith("load.indices.events: on a cluster that is not ours a load has one index")
