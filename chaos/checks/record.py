@@ -23,7 +23,9 @@ import pandas as pd
 
 from chaos.checks.arrivals import SECOND, UNANSWERED, Arrivals, Bools, Compact, Floats, Ints, per_window
 from chaos.history import during, models
+from chaos.history.changes import Changes
 from chaos.history.events import Event
+from chaos.history.format import Action
 from chaos.history.items import Items
 from chaos.history.models import Plan
 from chaos.history.reader import OUTCOMES as NAMES
@@ -158,6 +160,8 @@ class Record:
         self._lines: Callable[[str], list[dict[str, Any]]] = getattr(history, "lines", lambda name: [])
         self.items: Items = getattr(history, "items", None) or Items.none()
         """What became of each document of bulks."""
+        self.changes: Changes = getattr(history, "changes", None) or Changes.of()
+        """Which of these update or delete an earlier document."""
         self.recorded_rules = int(getattr(history, "recorded_rules", self.rules))
         """Those under which it was recorded: what a run leaves follows from them, whatever it is judged by."""
         self.seal: Look | None = getattr(history, "seal", None)
@@ -323,7 +327,12 @@ class Record:
 
     def acknowledged(self, op: LoadOperation) -> int:
         """How many documents of an operation were acknowledged: of a request that wrote one, where its outcome is ok or
-        partial (chaos/observe/written.py); of a bulk, by its documents."""
+        partial (chaos/observe/written.py); of a bulk, by its documents. Those that were deleted, or may have been, are
+        taken off."""
+        if op.items > 1 and len(self.changes):
+            made = ~np.isin(self.items.numbers(self.stride), self.changes.item)
+            deletes = int((self.changes.action[self.changes.last] == Action.DELETE).sum())
+            return int((self.items.acknowledged & made).sum()) - deletes
         if op.items > 1:
             return int(self.items.acknowledged.sum())
         return int(self.arrivals[op.name].counts[[OUTCOMES["ok"], OUTCOMES["partial"]]].sum())

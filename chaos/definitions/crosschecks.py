@@ -107,6 +107,12 @@ def _operations(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
         elif given.retry is not None and given.items is None:
             says = "what is sent again is what was rejected of a bulk: expected operation: bulk, or no retry"
             yield Problem(("load", name, "retry"), says)
+        elif given.actions is not None and given.items is None:
+            says = "only the items of bulks update and delete: expected operation: bulk, or no actions"
+            yield Problem(("load", name, "actions"), says)
+        elif given.actions is not None and given.ids == "automatic":
+            says = "an item changes a document by its id, which only OpenSearch knows: expected no actions, or no ids"
+            yield Problem(("load", name, "actions"), says)
 
 
 def _controller(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:

@@ -101,6 +101,28 @@ class Retry(Strict):
     jitter: StrictBool = Field(default=False, description="true: each wait is drawn, from none to its length")
 
 
+class Actions(Strict):
+    """What the items of bulks do, by weight: write a new document, update an earlier one, delete an earlier one."""
+
+    create: StrictInt = Field(default=1, ge=1, le=1000, description="new documents, for example 8")
+    update: StrictInt = Field(default=0, ge=0, le=1000, description="updates of earlier documents, for example 1")
+    delete: StrictInt = Field(default=0, ge=0, le=1000, description="deletes of earlier documents, for example 1")
+
+    @model_validator(mode="after")
+    def _changes(self) -> Actions:
+        if not self.update and not self.delete:
+            raise ValueError(
+                "actions that only create are what bulks do anyway: expected update or delete, or no actions"
+            )
+        if self.delete > self.create:
+            raise ValueError("no more can be deleted than is created: expected delete to be at most create")
+        return self
+
+    @property
+    def weights(self) -> tuple[int, int, int]:
+        return self.create, self.update, self.delete
+
+
 class OperationFile(Strict):
     """One operation of the load as written: an open loop with a rate and an objective, or a closed loop of clients.
 
@@ -130,6 +152,11 @@ class OperationFile(Strict):
     )
     retry: Retry | None = Field(
         default=None, description="of bulk requests: send again what was rejected (429); default never"
+    )
+    actions: Actions | None = Field(
+        default=None,
+        description="of bulk requests: how often their items create, update and delete, for example "
+        "{create: 8, update: 1, delete: 1}; default they only create",
     )
 
     @model_validator(mode="after")
@@ -266,7 +293,7 @@ class Operation(Strict):
     """One open-loop stream of requests. ``rate`` per second, ``good_within`` in seconds.
 
     ``operation``: the kind of request. ``writes``: whether each arrival writes documents of its own; ``items``: how
-    many. ``automatic``: OpenSearch gives them their ids.
+    many. ``automatic``: OpenSearch gives them their ids. ``actions``: what the items of bulks do; None: they create.
     """
 
     name: str
@@ -277,6 +304,7 @@ class Operation(Strict):
     items: int = 1
     retry: Retry | None = None
     automatic: bool = False
+    actions: Actions | None = None
 
     @property
     def documents(self) -> float:
@@ -292,7 +320,7 @@ class Operation(Strict):
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        usual = {"writes": self.name == WRITE.name, "items": 1, "retry": None, "automatic": False}
+        usual = {"writes": self.name == WRITE.name, "items": 1, "retry": None, "automatic": False, "actions": None}
         return {key: value for key, value in data.items() if key not in usual or value != usual[key]}
 
 
@@ -307,6 +335,12 @@ class ClosedLoop(Strict):
     items: int = 1
     retry: Retry | None = None
     automatic: bool = False
+    actions: Actions | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        return {key: value for key, value in data.items() if key != "actions" or value is not None}
 
 
 class Load(Strict):
@@ -722,6 +756,7 @@ def resolve(
             "items": given.items or 1,
             "retry": given.retry,
             "automatic": given.ids == "automatic",
+            "actions": given.actions,
         }
 
     load = file.load

@@ -19,6 +19,7 @@ COMMAND = "python -m chaos.registry"
 EXPERIMENT = {
     "KnownWeakness": "expect.known_weakness",
     "Retry": "load.write.retry",
+    "Actions": "load.write.actions",
     "CompareAndSet": "load.cas",
     "Visibility": "load.visibility",
     "Client": "load.client",

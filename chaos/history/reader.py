@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 from chaos.base.errors import HistoryError
 from chaos.base.paths import fsync_folder
 from chaos.history import seal
+from chaos.history.changes import Changes
 from chaos.history.format import ARRIVAL, HISTORY_VERSION, NO_INDEX, SCHEDULED, Outcome
 from chaos.history.items import Items
 from chaos.history.models import Plan
@@ -35,6 +36,7 @@ from chaos.history.writer import (
     ARRIVALS,
     AUDIT,
     CAS,
+    CHANGES,
     CONTROLLER_EVENTS,
     DRIVER_EVENTS,
     EVENTS,
@@ -159,6 +161,11 @@ class History:
     def items(self) -> Items:
         """What became of each document of bulks; of none where no request wrote several."""
         return Items.read(self.folder / "history" / ITEMS)
+
+    @cached_property
+    def changes(self) -> Changes:
+        """Which items of bulks update or delete which documents; none where bulks only write new ones."""
+        return Changes.read(self.folder / "history" / CHANGES)
 
     @cached_property
     def readback(self) -> dict[str, Any] | None:

@@ -59,7 +59,8 @@ class OperationConfig(_Data):
     ``answer``: how its answers are judged; by default as the kind's name says.
     ``good_within_s``: for the status stream's count of good ones; None: every ok is good.
     ``items``: documents that each request writes. ``retry``: how what was rejected of a bulk is sent again; None: not
-    at all. ``automatic``: OpenSearch gives documents of bulks their ids.
+    at all. ``automatic``: OpenSearch gives documents of bulks their ids. ``actions``: of the items of bulks, how often
+    they create, update and delete; None: they only create.
     """
 
     name: str
@@ -70,6 +71,7 @@ class OperationConfig(_Data):
     items: int = Field(default=1, ge=1)
     retry: RetryConfig | None = None
     automatic: bool = False
+    actions: tuple[int, int, int] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -79,7 +81,7 @@ class OperationConfig(_Data):
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        usual = {"answer": self.kind, "items": 1, "retry": None, "automatic": False}
+        usual = {"answer": self.kind, "items": 1, "retry": None, "automatic": False, "actions": None}
         return {key: value for key, value in data.items() if usual.get(key, value) != value or key not in usual}
 
 
@@ -96,7 +98,13 @@ class ClosedConfig(_Data):
     items: int = Field(default=1, ge=1)
     retry: RetryConfig | None = None
     automatic: bool = False
+    actions: tuple[int, int, int] | None = None
     good_within_s: None = None
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        return {key: value for key, value in data.items() if key != "actions" or value is not None}
 
 
 class ProbeConfig(_Data):

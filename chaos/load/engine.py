@@ -38,6 +38,7 @@ from chaos.history.format import SCHEDULED as SCHEDULED_ROW
 from chaos.history.items import entry
 from chaos.history.writer import (
     ARRIVALS,
+    CHANGES,
     DRIVER_EVENTS,
     ITEMS,
     SCHEDULED,
@@ -50,6 +51,7 @@ from chaos.load import queries, workloads
 from chaos.load.balancer import Balancer
 from chaos.load.bulks import Bulks, Fates
 from chaos.load.cas import CompareAndSet, turn_of
+from chaos.load.changes import Changing, Planned, Updates
 from chaos.load.clients import Trace, by_default_policy, single
 from chaos.load.config import AFTER_FAILURE_S, ClientHost, DriverConfig, Target
 from chaos.load.examples import Examples
@@ -223,6 +225,12 @@ class Engine:
             for each in config.every
         ]
         self._item_rows = RowWriter(out / ITEMS, self._broken) if any(self._bulks) else None
+        updates = Updates(self._stride) if any(each.actions for each in config.every) else None
+        self._changing = [
+            None if updates is None or each.actions is None else Changing(each.actions, mixed(config.seed, op), updates)
+            for op, each in enumerate(config.every)
+        ]
+        self._change_rows = None if updates is None else RowWriter(out / CHANGES, self._broken)
         self._zones = [_Zone(host, config, number) for number, host in enumerate(config.clients)]
         self._pool = Pool(config.at_once)
         self._balanced = config.client.kind == "load-balancer"
@@ -255,6 +263,7 @@ class Engine:
             copies=config.copies,
             pause=_let_others_on,
             automatic=config.automatic,
+            updates=updates,
         )
         self._checks = self._checks_on_data()
 
@@ -401,7 +410,7 @@ class Engine:
         if errors := self._said.taken():
             last["errors"] = errors
         files: list[Paced | EventWriter | RowWriter | Examples] = [*self._checks]
-        files += [] if self._item_rows is None else [self._item_rows]
+        files += [rows for rows in (self._change_rows, self._item_rows) if rows is not None]
         files += [self._rows, self._plan_rows, self._wrong]
         for file in [*files, self._stale] if self._stale is not None else files:
             with suppress(OSError):  # ``_broken`` has heard of it
@@ -504,10 +513,15 @@ class Engine:
     def _send_bulk(self, bulks: Bulks, k: int, op: int, client: int, trace: Trace, start: int) -> tuple[int, int, int]:
         """Send a bulk, and what was rejected of it again as often as its client does. Outcome, status of the last try,
         bytes of all answers."""
-        retry, fates = self._every[op].retry, Fates(bulks.numbers(k))
+        retry, fates = self._every[op].retry, Fates(numbers := bulks.numbers(k))
+        changing, plan = self._changing[op], None
+        if changing is not None and self._change_rows is not None and not self._closed:
+            plan = changing.plan(numbers)
+            self._change_rows.add(plan.rows)
+            self._change_rows.flush()  # before it is sent: what it may have changed must be known
         length, tries = 0, 0
         while True:
-            outcome, status, more, items = self._send(k, op, client, trace, start, (fates.due, tries > 0))
+            outcome, status, more, items = self._send(k, op, client, trace, start, (fates.due, tries > 0, plan))
             length, tries = length + more, tries + 1
             again = fates.told(outcome, items)
             if not again or retry is None or tries > retry.times:
@@ -516,6 +530,8 @@ class Engine:
                 break
         if (outcomes := fates.items) is not None:
             self._record_items(k, outcomes)
+        if changing is not None and plan is not None:
+            changing.told(plan, outcomes)
         return int(fates.outcome), status, length
 
     def _goes_on(self, seconds: float) -> bool:
@@ -526,10 +542,17 @@ class Engine:
         return self._stop_ns is None
 
     def _send(
-        self, k: int, op: int, client: int, trace: Trace, start: int, some: tuple[Sequence[int], bool] | None = None
+        self,
+        k: int,
+        op: int,
+        client: int,
+        trace: Trace,
+        start: int,
+        some: tuple[Sequence[int], bool, Planned | None] | None = None,
     ) -> tuple[int, int, int, bytes | None]:
         """Send one request: its outcome, its status (0: none), the bytes of its answer, and the outcome of each
-        document of a bulk that was answered. ``some``: the documents of a bulk, and whether they were sent before."""
+        document of a bulk that was answered. ``some``: the items of a bulk, whether they were sent before, and what
+        they do."""
         outcome, status, length = _UNKNOWN, 0, 0
         items = None
         asked = None
@@ -541,12 +564,12 @@ class Engine:
             bulks = self._bulks[op]
             aliased = self._writes if operation.answer in WRITING else None
             if some is not None and bulks is not None:
-                request = bulks.of(some[0])
+                request = bulks.of(some[0], some[2])
             else:
                 request = (aliased or self._requests).of(operation.kind, k)
             path = request.path if aliased is None else requiring_alias(request.path)
             if some is not None:
-                asked = self._judge.sent_bulk(path, some[0], again=some[1])
+                asked = self._judge.sent_bulk(path, some[0], again=some[1], plan=some[2])
             else:
                 asked = self._judge.sent(operation.answer, k, request, path, start)
             status, text = zone.sender(op)(request.method, path, body=request.body, headers=trace)

@@ -29,8 +29,9 @@ from urllib.parse import parse_qs
 from opensearchpy.exceptions import TransportError
 
 from chaos.base.ids import is_key, write_id
-from chaos.history.format import ACKNOWLEDGED_ITEMS, Outcome
+from chaos.history.format import ACKNOWLEDGED_ITEMS, Action, Outcome
 from chaos.load import bulks
+from chaos.load.changes import Planned, Updates
 from chaos.load.known import Known, numbered
 from chaos.load.outcomes import answered, of_status
 from chaos.load.workload import Asked, Request, Workload
@@ -55,7 +56,8 @@ _UNSOURCED = ("_source", "stored_fields", "script_fields")
 
 class Sent(NamedTuple):
     """A request that is under way. ``id``: of the document that it is about; ``least``: what a search must find;
-    ``numbers``: of the documents of a bulk."""
+    ``numbers``: of the items of a bulk; ``plan``: what they do, where some change documents. ``left``: how many of the
+    documents that it asks for had been changed by then (:meth:`chaos.load.known.Known.left`)."""
 
     kind: str
     path: str
@@ -64,6 +66,8 @@ class Sent(NamedTuple):
     asks: Asked | None = None
     least: int = 0
     numbers: Sequence[int] = ()
+    plan: Planned | None = None
+    left: int = 0
 
 
 class Judged(NamedTuple):
@@ -104,7 +108,8 @@ class Judge:
     ``index``: its concrete name, also where writes go by an alias. ``shards``: its primary shards; ``copies``: of each
     shard, primaries too; None where that is not known, and then they are not held against answers. ``pause``: lets
     other requests on, between the documents of a large bulk. ``automatic``: written documents have ids of
-    OpenSearch's; by which of ours one is known stands in its source, and it may be there more than once.
+    OpenSearch's; by which of ours one is known stands in its source, and it may be there more than once. ``updates``:
+    those that the load has sent; None: written documents never change.
     """
 
     def __init__(
@@ -117,8 +122,9 @@ class Judge:
         copies: int | None = None,
         pause: bulks.Pause = bulks.no_pause,
         automatic: bool = False,
+        updates: Updates | None = None,
     ) -> None:
-        self._automatic = automatic
+        self._automatic, self._updates = automatic, updates
         self._known, self._index, self._pause = known, index, pause
         self._shards, self._copies = shards, copies
         self._workload = workload
@@ -135,7 +141,7 @@ class Judge:
         kind = request.answer or kind
         if kind == "search":
             least = max(request.least_hits, self._known.least(request.asks, t))
-            return Sent(kind, path, request.body, "", request.asks, least)
+            return Sent(kind, path, request.body, "", request.asks, least, left=self._known.left(request.asks))
         if kind == "index":
             doc_id = write_id(k)
             self._known.sent(doc_id)
@@ -144,12 +150,19 @@ class Judge:
             doc_id = doc_id if by_id else ""  # a package's own way to get one: which it must be is not known
         return Sent(kind, path, request.body, doc_id)
 
-    def sent_bulk(self, path: str, numbers: Sequence[int], *, again: bool = False) -> Sent:
-        """A bulk of these documents is about to be sent. ``again``: it was before."""
+    def sent_bulk(self, path: str, numbers: Sequence[int], *, again: bool = False, plan: Planned | None = None) -> Sent:
+        """A bulk of these items is about to be sent. ``again``: it was before. ``plan``: what they do; None: each
+        writes a new document."""
         for piece in () if again else bulks.in_pieces(numbers, self._pause):
             for n in piece:
-                self._known.sent(write_id(n))
-        return Sent("bulk", path, None, "", numbers=numbers)
+                action, _, held = plan.of(n) if plan is not None else (Action.CREATE, n, n)
+                if action == Action.CREATE:
+                    self._known.sent(write_id(n))
+                elif action == Action.UPDATE:
+                    self._known.updating(write_id(n), write_id(held))
+                else:
+                    self._known.leaving(write_id(held))
+        return Sent("bulk", path, None, "", numbers=numbers, plan=plan)
 
     def _of_bulk(self, sent: Sent, status: int, text: str | bytes, t: int) -> Judged:
         outcome = of_status(status)
@@ -163,11 +176,12 @@ class Judge:
                 self._copies,
                 self._pause,
                 automatic=self._automatic,
+                plan=sent.plan,
             )
         except UNREADABLE:
             return Judged(Outcome.GARBLED)
         for n, item in zip(sent.numbers, items, strict=True):
-            if item in ACKNOWLEDGED_ITEMS:
+            if item in ACKNOWLEDGED_ITEMS and (sent.plan is None or sent.plan.of(n)[0] != Action.DELETE):
                 self._known.acknowledged(write_id(n), t)
         return Judged(outcome, says, items=items)
 
@@ -262,7 +276,8 @@ class Judge:
                 return f"{what} {says}", False
             if whole and asked.size is not None and len(hits) != min(asked.size, total):
                 return f"{what} answered with {len(hits)} hits of {total} that it counts", False
-        least = sent.least if exact else min(sent.least, asked.counted)
+        least = sent.least - (self._known.left(sent.asks) - sent.left)
+        least = least if exact else min(least, asked.counted)
         return "", whole and total < least
 
     def by_id(self, answer: Mapping[str, Any], doc_id: str) -> str:
@@ -310,6 +325,10 @@ class Judge:
             it = self._document(doc_id)
             if it is None or it.number > last[it.kind]:
                 return f"answered with the hit {_short(doc_id)}, which this load never sent"
+            if self._updates is not None and it.kind == "w":
+                if not sourced:
+                    continue  # by what it is to be found depends on its content
+                it = self._as_changed(it, hit["_source"])
             if asks is not None and asks not in it.found_by:
                 return f"answered with the hit {doc_id}, which does not match"
             if sourced and it.content is not None and hit["_source"] != it.content:
@@ -321,6 +340,15 @@ class Judge:
             if scores != sorted(scores, reverse=True):
                 return "answered with hits out of order"
         return ""
+
+    def _as_changed(self, it: Document, source: Any) -> Document:
+        """What a written document must be, given the number that its content says: its own, or that of an update of it.
+        Which of them it has may be any: a search sees what was there at the last refresh."""
+        number = _object(source).get(self._workload.value)
+        if type(number) is not int or number == it.number or self._updates is None:
+            return it
+        held = self._document(write_id(number)) if self._updates.document(number) == it.number else None
+        return held or it
 
     def named(self, what: str, doc_id: str, answer: Mapping[str, Any], fields: frozenset[str]) -> str:
         """Whether it speaks of this document and our index, and of a get whether it has found it."""

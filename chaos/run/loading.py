@@ -78,6 +78,8 @@ class Loading(RunState):
     def driver_config(self, *, planned: bool = False) -> DriverConfig:
         """``planned``: before there is a lab, so that nobody knows where clients will reach nodes."""
         topology, load = self.experiment.topology, self.experiment.load
+        if any(each.actions is not None and each.actions.update for each in load.every):
+            self.workload.refuse_updates()
         limits = self.instruments.provided(ProcessorSets)
         weighed = topology.weights or any(
             isinstance(action, Weights) for each in self.experiment.phases for action in each.do
@@ -134,6 +136,7 @@ class Loading(RunState):
             "items": operation.items,
             "retry": retry_config(operation.retry),
             "automatic": operation.automatic,
+            "actions": operation.actions.weights if operation.actions is not None else None,
         }
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lyingproxy import LIES, Proxy, lying
@@ -36,11 +37,21 @@ def cluster(tiny: LocalLab) -> Iterator[LocalLab]:
         administer(tiny, "DELETE", f"/{INDEX}?ignore_unavailable=true")
 
 
-def loaded(lab: LocalLab, folder: Path, lie: str, *, automatic: bool = False) -> tuple[History, Proxy]:
+def loaded(
+    lab: LocalLab,
+    folder: Path,
+    lie: str,
+    *,
+    automatic: bool = False,
+    actions: tuple[int, int, int] | None = None,
+    bulks: int = FEWEST,
+) -> tuple[History, Proxy]:
     """The history of a load of bulks through the proxy; no bulk was left without an answer."""
     (folder / "plan.json").write_text("{}")
     node = lab.topology.data_nodes[0]
-    operations = (OperationConfig(name="write", kind="bulk", rate=10, items=ITEMS, automatic=automatic),)
+    operations: tuple[OperationConfig, ...] = (
+        OperationConfig(name="write", kind="bulk", rate=10, items=ITEMS, automatic=automatic, actions=actions),
+    )
     with doors(lab) as behind, lying(behind.door(lab.administration(node.name)), LIES[lie]) as proxy:
         made = config(
             folder,
@@ -55,12 +66,13 @@ def loaded(lab: LocalLab, folder: Path, lie: str, *, automatic: bool = False) ->
         try:
             driver.start()
             driver.go()
-            wait_for(lambda: driver.status.get("sent_total", 0) > FEWEST, 60)
+            wait_for(lambda: driver.status.get("sent_total", 0) > bulks, 60)
             assert driver.stop()
         finally:
             driver.kill()
     history = History.open(folder)
-    assert len(history.items) == len(history.arrivals) == len(proxy.spoilt) > FEWEST
+    assert len(history.items) == len(history.arrivals) > bulks
+    assert actions is not None or len(proxy.spoilt) == len(history.items)
     return history, proxy
 
 
@@ -120,3 +132,46 @@ def test_with_ids_of_opensearch_s_what_was_sent_twice_is_there_twice_and_what_wa
     assert found["stored_twice_count"] == (ITEMS * len(history.items) if copies == 2 else 0)
     assert found["duplicated_count"] == found["unexpected_count"] == 0
     assert sorted(found["lost"]) == (sorted(proxy.spoilt) if copies == 1 else [])
+
+
+# ---- updates and deletes ----------------------------------------------------------------------------------------
+
+CHANGING = (6, 2, 2)
+FAULTS = ("lost", "diverged", "wrong_content", "returned", "outdated", "unexpected", "resurrected", "recovered")
+
+
+def faults(found: dict[str, Any]) -> dict[str, int]:
+    assert found["complete"] and found["content"]["reason"] is None, found
+    return {name: found[f"{name}_count"] for name in FAULTS if found[f"{name}_count"]}
+
+
+def test_documents_that_were_updated_and_deleted_are_what_their_last_change_left(
+    cluster: LocalLab, tmp_path: Path
+) -> None:
+    history, _ = loaded(cluster, tmp_path, "tells the truth", actions=CHANGING, bulks=25)
+    assert told(history) == {"ok"}
+    counts = history.items.counts()
+    assert counts.keys() == {"created", "changed", "deleted"} and min(counts.values()) > 10, counts
+    written = Written.of(history, documents=0, stride=ITEMS)
+    found = read_back(cluster, INDEX, written)
+    assert faults(found) == {} and found["changes"]["deleted"] == counts["deleted"] and found["changes"]["updated"] > 0
+    assert found["documents"] == found["acknowledged"] == counts["created"] - counts["deleted"]
+
+
+@pytest.mark.full
+def test_a_delete_that_was_acknowledged_and_not_done_is_found_by_its_id(cluster: LocalLab, tmp_path: Path) -> None:
+    history, proxy = loaded(cluster, tmp_path, "keeps what was to be deleted", actions=CHANGING, bulks=25)
+    assert told(history) == {"ok"} and len(proxy.spoilt) > 10
+    found = read_back(cluster, INDEX, Written.of(history, documents=0, stride=ITEMS))
+    assert faults(found) == {"returned": len(proxy.spoilt)} and sorted(found["returned"]) == sorted(proxy.spoilt)
+
+
+@pytest.mark.full
+def test_an_update_that_was_acknowledged_and_not_done_is_found_by_its_id(cluster: LocalLab, tmp_path: Path) -> None:
+    history, proxy = loaded(cluster, tmp_path, "drops updates", actions=CHANGING, bulks=25)
+    assert told(history) == {"ok"} and len(proxy.spoilt) > 10
+    written = Written.of(history, documents=0, stride=ITEMS)
+    there = set(proxy.spoilt) - set(written.deleted)  # some were deleted later
+    found = read_back(cluster, INDEX, written)
+    assert faults(found) == {"wrong_content": len(there), "outdated": len(there)}
+    assert set(found["outdated"]) == {each["id"] for each in found["wrong_source"]} == there

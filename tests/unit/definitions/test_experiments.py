@@ -456,6 +456,27 @@ MEANING = {
         [(WRITE, "  write: {rate: 100/s, good: ok within 100ms, ids: automatic}\n")],
         ["6:52: only bulks may leave ids to OpenSearch: expected operation: bulk, or no ids"],
     ),
+    "changes by single writes": (
+        [(WRITE, "  write: {rate: 100/s, good: ok within 100ms, actions: {create: 8, delete: 1}}\n")],
+        ["6:56: only the items of bulks update and delete: expected operation: bulk, or no actions"],
+    ),
+    "changes of documents whose ids are OpenSearch's": (
+        [
+            (
+                WRITE,
+                "  write: {rate: 100/s, good: ok within 1s, operation: bulk, items: 5, ids: automatic, "
+                "actions: {update: 1}}\n",
+            )
+        ],
+        ["6:96: an item changes a document by its id, which only OpenSearch knows: expected no actions, or no ids"],
+    ),
+    "actions that change nothing": (
+        [(WRITE, "  write: {rate: 100/s, good: ok within 1s, operation: bulk, items: 5, actions: {create: 8}}\n")],
+        [
+            "6:80: actions: actions that only create are what bulks do anyway: "
+            "expected update or delete, or no actions"
+        ],
+    ),
     "a retry of single writes": (
         [(WRITE, "  write: {rate: 100/s, good: ok within 100ms, retry: {times: 3}}\n")],
         ["6:54: what is sent again is what was rejected of a bulk: expected operation: bulk, or no retry"],
