@@ -14,9 +14,9 @@ from typing import Literal
 
 from chaos.base.errors import InvalidInput
 
-Answer = Literal["search", "get", "index", "bulk", "query"]
+Answer = Literal["search", "get", "index", "bulk", "query", "msearch"]
 """How an answer is judged (:mod:`chaos.load.outcomes`): as that of a search, of a get by id, of a write by id, of many
-writes in one request; of a search whose right answer is not known."""
+writes in one request; of a search whose right answer is not known; of several searches in one request."""
 WRITING: frozenset[Answer] = frozenset(("index", "bulk"))
 """Answers to requests that write documents of their own: one each, or several."""
 
@@ -51,7 +51,7 @@ class OperationKind:
         return next(iter(self.requests))
 
 
-READ = OperationKind("read", "searches or gets", {"search": "search", "get": "get"})
+READ = OperationKind("read", "searches or gets", {"search": "search", "get": "get", "msearch": "msearch"})
 WRITE = OperationKind("write", "index requests", {"index": "index", "bulk": "bulk"})
 USUAL = (READ, WRITE)
 

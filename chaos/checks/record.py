@@ -160,6 +160,8 @@ class Record:
         self._lines: Callable[[str], list[dict[str, Any]]] = getattr(history, "lines", lambda name: [])
         self.items: Items = getattr(history, "items", None) or Items.none()
         """What became of each document of bulks."""
+        self.parts: Items = getattr(history, "parts", None) or Items.none()
+        """What became of each search of requests that have several, as the outcome of a request."""
         self.changes: Changes = getattr(history, "changes", None) or Changes.of()
         """Which of these update or delete an earlier document."""
         self.recorded_rules = int(getattr(history, "recorded_rules", self.rules))

@@ -107,6 +107,15 @@ def _operations(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
         elif given.retry is not None and given.items is None:
             says = "what is sent again is what was rejected of a bulk: expected operation: bulk, or no retry"
             yield Problem(("load", name, "retry"), says)
+        elif (declared[name].requests[given.operation or declared[name].usual] == "msearch") != (
+            given.searches is not None
+        ):
+            if given.searches is None:
+                says = "an msearch has several searches: expected searches, the number in each, for example searches: 5"
+                yield Problem(("load", name), says, at_key=True)
+            else:
+                says = "only an msearch has several searches: expected operation: msearch beside it, or no searches"
+                yield Problem(("load", name, "searches"), says)
         elif given.actions is not None and given.items is None:
             says = "only the items of bulks update and delete: expected operation: bulk, or no actions"
             yield Problem(("load", name, "actions"), says)

@@ -153,6 +153,12 @@ class OperationFile(Strict):
     retry: Retry | None = Field(
         default=None, description="of bulk requests: send again what was rejected (429); default never"
     )
+    searches: StrictInt | None = Field(
+        default=None,
+        ge=2,
+        le=100,
+        description="of operation: msearch: how many searches each request has, for example 5",
+    )
     actions: Actions | None = Field(
         default=None,
         description="of bulk requests: how often their items create, update and delete, for example "
@@ -294,6 +300,7 @@ class Operation(Strict):
 
     ``operation``: the kind of request. ``writes``: whether each arrival writes documents of its own; ``items``: how
     many. ``automatic``: OpenSearch gives them their ids. ``actions``: what the items of bulks do; None: they create.
+    ``searches``: how many each request has.
     """
 
     name: str
@@ -305,6 +312,7 @@ class Operation(Strict):
     retry: Retry | None = None
     automatic: bool = False
     actions: Actions | None = None
+    searches: int = 1
 
     @property
     def documents(self) -> float:
@@ -320,7 +328,14 @@ class Operation(Strict):
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        usual = {"writes": self.name == WRITE.name, "items": 1, "retry": None, "automatic": False, "actions": None}
+        usual = {
+            "writes": self.name == WRITE.name,
+            "items": 1,
+            "retry": None,
+            "automatic": False,
+            "actions": None,
+            "searches": 1,
+        }
         return {key: value for key, value in data.items() if key not in usual or value != usual[key]}
 
 
@@ -336,11 +351,13 @@ class ClosedLoop(Strict):
     retry: Retry | None = None
     automatic: bool = False
     actions: Actions | None = None
+    searches: int = 1
 
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        return {key: value for key, value in data.items() if key != "actions" or value is not None}
+        usual = {"actions": None, "searches": 1}
+        return {key: value for key, value in data.items() if key not in usual or value != usual[key]}
 
 
 class Load(Strict):
@@ -757,6 +774,7 @@ def resolve(
             "retry": given.retry,
             "automatic": given.ids == "automatic",
             "actions": given.actions,
+            "searches": given.searches or 1,
         }
 
     load = file.load

@@ -10,6 +10,7 @@ behind the small integers. ``history/events.jsonl`` (the runner) and ``history/d
 hold one JSON object a line.
 
 ``history/items.bin`` is there where requests write several documents: what became of each (:mod:`chaos.history.items`).
+``history/parts.bin`` is there where requests have several searches: the :class:`Outcome` of each, laid out as items.
 ``history/changes.bin`` is there where some items update or delete earlier documents: which item is about which document
 (:mod:`chaos.history.changes`).
 """

@@ -42,6 +42,7 @@ from chaos.history.writer import (
     EVENTS,
     ITEMS,
     PARQUET,
+    PARTS,
     PROBES,
     STALE,
     TABLES,
@@ -161,6 +162,11 @@ class History:
     def items(self) -> Items:
         """What became of each document of bulks; of none where no request wrote several."""
         return Items.read(self.folder / "history" / ITEMS)
+
+    @cached_property
+    def parts(self) -> Items:
+        """What became of each search of requests that have several (codes of :class:`Outcome`); of none elsewhere."""
+        return Items.read(self.folder / "history" / PARTS)
 
     @cached_property
     def changes(self) -> Changes:

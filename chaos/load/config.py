@@ -60,7 +60,7 @@ class OperationConfig(_Data):
     ``good_within_s``: for the status stream's count of good ones; None: every ok is good.
     ``items``: documents that each request writes. ``retry``: how what was rejected of a bulk is sent again; None: not
     at all. ``automatic``: OpenSearch gives documents of bulks their ids. ``actions``: of the items of bulks, how often
-    they create, update and delete; None: they only create.
+    they create, update and delete; None: they only create. ``searches``: how many each request has.
     """
 
     name: str
@@ -72,6 +72,7 @@ class OperationConfig(_Data):
     retry: RetryConfig | None = None
     automatic: bool = False
     actions: tuple[int, int, int] | None = None
+    searches: int = Field(default=1, ge=1)
 
     @model_validator(mode="before")
     @classmethod
@@ -81,7 +82,7 @@ class OperationConfig(_Data):
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        usual = {"answer": self.kind, "items": 1, "retry": None, "automatic": False, "actions": None}
+        usual = {"answer": self.kind, "items": 1, "retry": None, "automatic": False, "actions": None, "searches": 1}
         return {key: value for key, value in data.items() if usual.get(key, value) != value or key not in usual}
 
 
@@ -99,12 +100,14 @@ class ClosedConfig(_Data):
     retry: RetryConfig | None = None
     automatic: bool = False
     actions: tuple[int, int, int] | None = None
+    searches: int = Field(default=1, ge=1)
     good_within_s: None = None
 
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        return {key: value for key, value in data.items() if key != "actions" or value is not None}
+        usual = {"actions": None, "searches": 1}
+        return {key: value for key, value in data.items() if key not in usual or value != usual[key]}
 
 
 class ProbeConfig(_Data):

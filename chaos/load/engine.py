@@ -41,6 +41,7 @@ from chaos.history.writer import (
     CHANGES,
     DRIVER_EVENTS,
     ITEMS,
+    PARTS,
     SCHEDULED,
     STALE,
     EventWriter,
@@ -64,9 +65,10 @@ from chaos.load.pulse import LATE_NS, Pulse
 from chaos.load.right import Judge
 from chaos.load.said import Said
 from chaos.load.schedule import SECOND, Schedule
+from chaos.load.searches import Searches
 from chaos.load.turns import client_of, mixed
 from chaos.load.visibility import Visibility
-from chaos.load.workload import Requests
+from chaos.load.workload import Request, Requests
 from chaos.opensearch.requests import requiring_alias
 from chaos.opensearch.rest import only_of
 
@@ -225,6 +227,10 @@ class Engine:
             for each in config.every
         ]
         self._item_rows = RowWriter(out / ITEMS, self._broken) if any(self._bulks) else None
+        self._searches = [
+            Searches(self._requests, each.searches) if each.answer == "msearch" else None for each in config.every
+        ]
+        self._part_rows = RowWriter(out / PARTS, self._broken) if any(self._searches) else None
         updates = Updates(self._stride) if any(each.actions for each in config.every) else None
         self._changing = [
             None if updates is None or each.actions is None else Changing(each.actions, mixed(config.seed, op), updates)
@@ -410,7 +416,7 @@ class Engine:
         if errors := self._said.taken():
             last["errors"] = errors
         files: list[Paced | EventWriter | RowWriter | Examples] = [*self._checks]
-        files += [rows for rows in (self._change_rows, self._item_rows) if rows is not None]
+        files += [rows for rows in (self._change_rows, self._item_rows, self._part_rows) if rows is not None]
         files += [self._rows, self._plan_rows, self._wrong]
         for file in [*files, self._stale] if self._stale is not None else files:
             with suppress(OSError):  # ``_broken`` has heard of it
@@ -502,7 +508,9 @@ class Engine:
         trace = Trace()
         client = client_of(k, op, len(self._zones), self._config.seed)
         if (bulks := self._bulks[op]) is None:
-            outcome, status, length, _ = self._send(k, op, client, trace, start)
+            outcome, status, length, parts = self._send(k, op, client, trace, start)
+            if parts is not None and self._part_rows is not None and not self._closed:
+                self._part_rows.add(entry(k, parts))
         else:
             outcome, status, length = self._send_bulk(bulks, k, op, client, trace, start)
         end = time.monotonic_ns()
@@ -551,8 +559,8 @@ class Engine:
         some: tuple[Sequence[int], bool, Planned | None] | None = None,
     ) -> tuple[int, int, int, bytes | None]:
         """Send one request: its outcome, its status (0: none), the bytes of its answer, and the outcome of each
-        document of a bulk that was answered. ``some``: the items of a bulk, whether they were sent before, and what
-        they do."""
+        document of a bulk, or of each of several searches, that was answered. ``some``: the items of a bulk, whether
+        they were sent before, and what they do."""
         outcome, status, length = _UNKNOWN, 0, 0
         items = None
         asked = None
@@ -562,14 +570,20 @@ class Engine:
             zone = self._zones[client]
             operation = self._every[op]
             bulks = self._bulks[op]
+            searches: Searches | None = self._searches[op]
+            several: Sequence[Request] = ()
             aliased = self._writes if operation.answer in WRITING else None
             if some is not None and bulks is not None:
                 request = bulks.of(some[0], some[2])
+            elif searches is not None:
+                request, several = searches.of(k)
             else:
                 request = (aliased or self._requests).of(operation.kind, k)
             path = request.path if aliased is None else requiring_alias(request.path)
             if some is not None:
                 asked = self._judge.sent_bulk(path, some[0], again=some[1], plan=some[2])
+            elif searches is not None:
+                asked = self._judge.sent_searches(k, path, several, start)
             else:
                 asked = self._judge.sent(operation.answer, k, request, path, start)
             status, text = zone.sender(op)(request.method, path, body=request.body, headers=trace)
@@ -729,6 +743,8 @@ class Engine:
             if not self._closed:
                 if self._item_rows is not None:  # first: a bulk's own row says that its documents are there
                     self._item_rows.flush()
+                if self._part_rows is not None:
+                    self._part_rows.flush()
                 self._rows.flush()
 
     def _keep_measuring_the_machine(self) -> None:

@@ -33,7 +33,7 @@ from chaos.history.format import ACKNOWLEDGED_ITEMS, Action, Outcome
 from chaos.load import bulks
 from chaos.load.changes import Planned, Updates
 from chaos.load.known import Known, numbered
-from chaos.load.outcomes import answered, of_status
+from chaos.load.outcomes import answered, of_failed, of_parts, of_status, whole
 from chaos.load.workload import Asked, Request, Workload
 from chaos.opensearch.rest import UNREADABLE
 
@@ -57,7 +57,8 @@ _UNSOURCED = ("_source", "stored_fields", "script_fields")
 class Sent(NamedTuple):
     """A request that is under way. ``id``: of the document that it is about; ``least``: what a search must find;
     ``numbers``: of the items of a bulk; ``plan``: what they do, where some change documents. ``left``: how many of the
-    documents that it asks for had been changed by then (:meth:`chaos.load.known.Known.left`)."""
+    documents that it asks for had been changed by then (:meth:`chaos.load.known.Known.left`). ``parts``: the searches
+    in one request."""
 
     kind: str
     path: str
@@ -68,12 +69,14 @@ class Sent(NamedTuple):
     numbers: Sequence[int] = ()
     plan: Planned | None = None
     left: int = 0
+    parts: tuple[Sent, ...] = ()
 
 
 class Judged(NamedTuple):
     """What became of a request. ``says``: what is wrong with its answer, or empty. ``stale``: it lacks documents.
     ``items``: the outcome of each document of a bulk that was answered for each
-    (:class:`~chaos.history.format.ItemOutcome`)."""
+    (:class:`~chaos.history.format.ItemOutcome`), or of each of several searches
+    (:class:`~chaos.history.format.Outcome`)."""
 
     outcome: Outcome
     says: str = ""
@@ -164,6 +167,49 @@ class Judge:
                     self._known.leaving(write_id(held))
         return Sent("bulk", path, None, "", numbers=numbers, plan=plan)
 
+    def sent_searches(self, k: int, path: str, parts: Sequence[Request], t: int) -> Sent:
+        """Several searches are about to be sent in one request at ``t`` (CLOCK_MONOTONIC ns)."""
+        return Sent(
+            "msearch", path, None, "", parts=tuple(self.sent("search", k, each, each.path, t) for each in parts)
+        )
+
+    def _of_searches(self, sent: Sent, status: int, text: str | bytes) -> Judged:
+        if (outcome := of_status(status)) is not Outcome.OK:
+            return Judged(outcome)
+        try:
+            responses = json.loads(text)["responses"]
+            if type(responses) is not list:
+                raise TypeError("responses that are no list")
+        except UNREADABLE:
+            return Judged(Outcome.GARBLED)
+        if len(responses) != len(sent.parts):
+            says = f"{len(sent.parts)} searches in one request answered for {len(responses)}"
+            return Judged(Outcome.WRONG, says)
+        judged = []
+        for part, answer in zip(sent.parts, responses, strict=True):
+            judged.append(self._of_part(part, answer))
+            self._pause()
+        outcomes = bytes(each.outcome for each in judged)
+        says = next((each.says for each in judged if each.says), "")
+        return Judged(of_parts(outcomes), says, any(each.stale for each in judged), outcomes)
+
+    def _of_part(self, part: Sent, answer: Any) -> Judged:
+        """What one of several searches comes to: what it would alone."""
+        try:
+            if answer["status"] != 200 or "error" in answer:
+                outcome = of_failed(answer)
+                says = f"search answered with status 200 and an error: {_short(answer['error'])}"
+                return Judged(outcome, says if outcome is Outcome.WRONG else "")
+            outcome = whole(part.kind, answer)
+            if part.kind == "query":
+                return Judged(outcome)
+            says, stale = self.search(answer, part, whole=outcome is Outcome.OK)
+        except UNREADABLE:
+            return Judged(Outcome.GARBLED)
+        if says:
+            return Judged(Outcome.WRONG, says)
+        return Judged(Outcome.PARTIAL if stale else outcome, stale=stale)
+
     def _of_bulk(self, sent: Sent, status: int, text: str | bytes, t: int) -> Judged:
         outcome = of_status(status)
         if outcome is not Outcome.OK:
@@ -189,6 +235,8 @@ class Judge:
         """What an answer comes to that was there at ``t`` (CLOCK_MONOTONIC ns)."""
         if sent.kind == "bulk":
             return self._of_bulk(sent, status, text, t)
+        if sent.kind == "msearch":
+            return self._of_searches(sent, status, text)
         outcome, answer = answered(sent.kind, status, text)
         if answer is None or sent.kind == "query":
             return Judged(outcome)

@@ -79,7 +79,11 @@ def _same_keys(one: Any, other: Any) -> bool:
 
 
 class Requests(Protocol):
-    """Makes the request of each arrival from its number alone."""
+    """Makes the request of each arrival from its number alone.
+
+    One that has a method ``search(k, place)`` says by it the searches of an arrival that sends several in one request
+    (:mod:`chaos.load.searches`); of others those of so many arrivals are taken.
+    """
 
     def of(self, kind: str, k: int) -> Request:
         """The request of arrival ``k``. ``kind``: one of those that the workload's operations are made of."""

@@ -137,6 +137,7 @@ class Loading(RunState):
             "retry": retry_config(operation.retry),
             "automatic": operation.automatic,
             "actions": operation.actions.weights if operation.actions is not None else None,
+            "searches": operation.searches,
         }
 
     @property

@@ -63,12 +63,13 @@ def balancer(zone: str) -> str:
 def most_requests(experiment: Experiment) -> float:
     """Requests per second that the load makes at most, but for those that look for documents of visibility.
 
-    A bulk counts as its documents: a cap was agreed on for requests of one document. A compare-and-set is a get and a
-    write; a client that tries again makes each request that often.
+    A bulk counts as its documents, and an msearch as its searches: a cap was agreed on for requests of one document. A
+    compare-and-set is a get and a write; a client that tries again makes each request that often.
     """
     load = experiment.load
     rate = sum(
-        float(each.rate) * each.items * (1 if each.retry is None else 1 + each.retry.times) for each in load.operations
+        float(each.rate) * each.items * each.searches * (1 if each.retry is None else 1 + each.retry.times)
+        for each in load.operations
     )
     rate += 2 * float(load.cas.rate) if load.cas is not None else 0.0
     rate += float(load.visibility.rate) if load.visibility is not None else 0.0

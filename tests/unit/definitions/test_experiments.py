@@ -40,6 +40,7 @@ HEALTHY = "healthy:  {for: 30s"
 LATENCY = "{network.latency: {links: to zone c, delay: 300ms}}"
 DECOMMISSION = "do: {decommission: {zone: c, no_delay: true}}"
 RECOMMISSION = "do: {recommission: {zone: c}}, "
+READ = "  read:  {rate: 100/s, good: ok within 100ms}\n"
 WRITE = "  write: {rate: 100/s, good: ok within 100ms}\n"
 
 
@@ -476,6 +477,14 @@ MEANING = {
             "6:80: actions: actions that only create are what bulks do anyway: "
             "expected update or delete, or no actions"
         ],
+    ),
+    "searches in one request that has one": (
+        [(READ, "  read:  {rate: 100/s, good: ok within 100ms, searches: 5}\n")],
+        ["5:57: only an msearch has several searches: expected operation: msearch beside it, or no searches"],
+    ),
+    "an msearch without their number": (
+        [(READ, "  read:  {rate: 100/s, good: ok within 100ms, operation: msearch}\n")],
+        ["5:3: an msearch has several searches: expected searches, the number in each, for example searches: 5"],
     ),
     "a retry of single writes": (
         [(WRITE, "  write: {rate: 100/s, good: ok within 100ms, retry: {times: 3}}\n")],
