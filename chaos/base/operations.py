@@ -14,9 +14,10 @@ from typing import Literal
 
 from chaos.base.errors import InvalidInput
 
-Answer = Literal["search", "get", "index", "bulk", "query", "msearch"]
+Answer = Literal["search", "get", "index", "bulk", "query", "msearch", "scroll", "pit"]
 """How an answer is judged (:mod:`chaos.load.outcomes`): as that of a search, of a get by id, of a write by id, of many
-writes in one request; of a search whose right answer is not known; of several searches in one request."""
+writes in one request; of a search whose right answer is not known; of several searches in one request; of all pages of
+a search, by scroll or in a point in time."""
 WRITING: frozenset[Answer] = frozenset(("index", "bulk"))
 """Answers to requests that write documents of their own: one each, or several."""
 
@@ -51,7 +52,13 @@ class OperationKind:
         return next(iter(self.requests))
 
 
-READ = OperationKind("read", "searches or gets", {"search": "search", "get": "get", "msearch": "msearch"})
+READ = OperationKind(
+    "read",
+    "searches or gets",
+    {"search": "search", "get": "get", "msearch": "msearch", "scroll": "scroll", "point-in-time": "pit"},
+)
+PAGED: frozenset[Answer] = frozenset(("scroll", "pit"))
+"""Answers to reads of several requests, which go through all pages of a search."""
 WRITE = OperationKind("write", "index requests", {"index": "index", "bulk": "bulk"})
 USUAL = (READ, WRITE)
 

@@ -12,11 +12,11 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from chaos.base.errors import InvalidInput
-from chaos.base.operations import OperationKind
+from chaos.base.operations import PAGED, OperationKind
 from chaos.base.units import Duration
 from chaos.definitions import decidable, notes, slis
 from chaos.definitions.actions import Decommission, ExcludeVotes, IncludeVotes, Recommission, Weights
-from chaos.definitions.experiment import ExperimentFile, PhaseFile, judged_in
+from chaos.definitions.experiment import MOST_PAGED, ExperimentFile, PhaseFile, judged_in
 from chaos.definitions.grammar import Grammar
 from chaos.definitions.selectors import LinkSelector, NodeSelector, candidates, resolve_links
 from chaos.definitions.source import Loc, Problem, did_you_mean
@@ -116,6 +116,19 @@ def _operations(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
             else:
                 says = "only an msearch has several searches: expected operation: msearch beside it, or no searches"
                 yield Problem(("load", name, "searches"), says)
+        elif declared[name].requests[given.operation or declared[name].usual] in PAGED:
+            if given.pages is None or given.size is None:
+                kind = given.operation or declared[name].usual
+                says = f"a {kind} goes through pages: expected pages and size, for example pages: 20, size: 100"
+                yield Problem(("load", name), says, at_key=True)
+            elif given.pages * given.size > MOST_PAGED:
+                says = f"{given.pages} pages of {given.size}: expected {MOST_PAGED} documents a read at most"
+                yield Problem(("load", name, "pages"), says)
+        elif given.pages is not None or given.size is not None:
+            says = (
+                "only a scroll or a point-in-time goes through pages: expected one of these as operation, or no pages"
+            )
+            yield Problem(("load", name, "size" if given.pages is None else "pages"), says)
         elif given.actions is not None and given.items is None:
             says = "only the items of bulks update and delete: expected operation: bulk, or no actions"
             yield Problem(("load", name, "actions"), says)

@@ -89,6 +89,10 @@ MOST_ITEMS = 10_000
 """Documents of one bulk. OpenSearch limits bytes (``http.max_content_length``, 100 MB), and advises 5 to 15 MiB."""
 
 
+MOST_PAGED = 50_000
+"""Documents of one read that goes through pages, at most: it remembers which it has had."""
+
+
 class Retry(Strict):
     """How the client of bulks sends again what was rejected (429), the whole bulk or single documents of it."""
 
@@ -158,6 +162,15 @@ class OperationFile(Strict):
         ge=2,
         le=100,
         description="of operation: msearch: how many searches each request has, for example 5",
+    )
+    pages: StrictInt | None = Field(
+        default=None,
+        ge=1,
+        le=1000,
+        description="of operation: scroll or point-in-time: how many pages each read has at most, for example 20",
+    )
+    size: StrictInt | None = Field(
+        default=None, ge=1, le=10_000, description="of these reads: how many documents a page has, for example 100"
     )
     actions: Actions | None = Field(
         default=None,
@@ -300,7 +313,7 @@ class Operation(Strict):
 
     ``operation``: the kind of request. ``writes``: whether each arrival writes documents of its own; ``items``: how
     many. ``automatic``: OpenSearch gives them their ids. ``actions``: what the items of bulks do; None: they create.
-    ``searches``: how many each request has.
+    ``searches``: how many each request has. ``pages`` of ``size`` documents: of reads that go through pages, else 0.
     """
 
     name: str
@@ -313,6 +326,8 @@ class Operation(Strict):
     automatic: bool = False
     actions: Actions | None = None
     searches: int = 1
+    pages: int = 0
+    size: int = 0
 
     @property
     def documents(self) -> float:
@@ -335,6 +350,8 @@ class Operation(Strict):
             "automatic": False,
             "actions": None,
             "searches": 1,
+            "pages": 0,
+            "size": 0,
         }
         return {key: value for key, value in data.items() if key not in usual or value != usual[key]}
 
@@ -352,11 +369,13 @@ class ClosedLoop(Strict):
     automatic: bool = False
     actions: Actions | None = None
     searches: int = 1
+    pages: int = 0
+    size: int = 0
 
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        usual = {"actions": None, "searches": 1}
+        usual = {"actions": None, "searches": 1, "pages": 0, "size": 0}
         return {key: value for key, value in data.items() if key not in usual or value != usual[key]}
 
 
@@ -775,6 +794,8 @@ def resolve(
             "automatic": given.ids == "automatic",
             "actions": given.actions,
             "searches": given.searches or 1,
+            "pages": given.pages or 0,
+            "size": given.size or 0,
         }
 
     load = file.load

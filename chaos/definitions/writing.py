@@ -128,6 +128,8 @@ def _requests(operation: Operation | ClosedLoop) -> dict[str, Any]:
         written["items"] = operation.items
     if operation.automatic:
         written["ids"] = "automatic"
+    if operation.pages:
+        written |= {"pages": operation.pages, "size": operation.size}
     if operation.searches != 1:
         written["searches"] = operation.searches
     if operation.actions is not None:

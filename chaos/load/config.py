@@ -61,6 +61,7 @@ class OperationConfig(_Data):
     ``items``: documents that each request writes. ``retry``: how what was rejected of a bulk is sent again; None: not
     at all. ``automatic``: OpenSearch gives documents of bulks their ids. ``actions``: of the items of bulks, how often
     they create, update and delete; None: they only create. ``searches``: how many each request has.
+    ``pages`` and ``size``: of a read that goes through pages, how many at most, of so many documents.
     """
 
     name: str
@@ -73,6 +74,8 @@ class OperationConfig(_Data):
     automatic: bool = False
     actions: tuple[int, int, int] | None = None
     searches: int = Field(default=1, ge=1)
+    pages: int = Field(default=1, ge=1)
+    size: int = Field(default=0, ge=0)
 
     @model_validator(mode="before")
     @classmethod
@@ -83,6 +86,7 @@ class OperationConfig(_Data):
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
         usual = {"answer": self.kind, "items": 1, "retry": None, "automatic": False, "actions": None, "searches": 1}
+        usual |= {"pages": 1, "size": 0}
         return {key: value for key, value in data.items() if usual.get(key, value) != value or key not in usual}
 
 
@@ -101,12 +105,14 @@ class ClosedConfig(_Data):
     automatic: bool = False
     actions: tuple[int, int, int] | None = None
     searches: int = Field(default=1, ge=1)
+    pages: int = Field(default=1, ge=1)
+    size: int = Field(default=0, ge=0)
     good_within_s: None = None
 
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        usual = {"actions": None, "searches": 1}
+        usual = {"actions": None, "searches": 1, "pages": 1, "size": 0}
         return {key: value for key, value in data.items() if key not in usual or value != usual[key]}
 
 

@@ -32,7 +32,7 @@ from urllib3.exceptions import HTTPError
 
 from chaos.base.addresses import Address
 from chaos.base.errors import HistoryError
-from chaos.base.operations import WRITING
+from chaos.base.operations import PAGED, WRITING
 from chaos.history.format import ARRIVAL, NO_INDEX, Outcome
 from chaos.history.format import SCHEDULED as SCHEDULED_ROW
 from chaos.history.items import entry
@@ -60,6 +60,7 @@ from chaos.load.exchange import Paced, Send
 from chaos.load.known import Known
 from chaos.load.network import connection_class, named_by_controller, namespace
 from chaos.load.outcomes import of_error
+from chaos.load.pages import Pages, Read
 from chaos.load.processors import busy, busy_of, places
 from chaos.load.pulse import LATE_NS, Pulse
 from chaos.load.right import Judge
@@ -271,6 +272,20 @@ class Engine:
             automatic=config.automatic,
             updates=updates,
         )
+        self._paged = [
+            Pages(
+                self._requests,
+                self._workload,
+                self._judge,
+                config.index,
+                "scroll" if each.answer == "scroll" else "pit",
+                each.pages,
+                each.size,
+            )
+            if each.answer in PAGED
+            else None
+            for each in config.every
+        ]
         self._checks = self._checks_on_data()
 
     def _checks_on_data(self) -> list[Paced]:
@@ -507,7 +522,11 @@ class Engine:
             self._second.lags.append(start - intended)
         trace = Trace()
         client = client_of(k, op, len(self._zones), self._config.seed)
-        if (bulks := self._bulks[op]) is None:
+        read = None
+        if (paged := self._paged[op]) is not None:
+            read = paged.read(k, start)
+            outcome, status, length = self._send_pages(read, k, op, client, trace)
+        elif (bulks := self._bulks[op]) is None:
             outcome, status, length, parts = self._send(k, op, client, trace, start)
             if parts is not None and self._part_rows is not None and not self._closed:
                 self._part_rows.add(entry(k, parts))
@@ -516,7 +535,51 @@ class Engine:
         end = time.monotonic_ns()
         to = NO_INDEX if trace.node is None else trace.node
         self._record(k, op, outcome, status, client, to, trace.attempts, intended, start, end, length)
+        if read is not None:
+            self._release(read, op, client)
         return outcome in (_OK, _PARTIAL)
+
+    def _send_pages(self, read: Read, k: int, op: int, client: int, trace: Trace) -> tuple[int, int, int]:
+        """Go through the pages of a read: outcome, status of the last request, bytes of all answers. All of it has the
+        time of one request, but for what opensearch-py tries again."""
+        status, length, name = 0, 0, self._every[op].name
+        timer = None if self._library_policy else Timeout.start_new(self._config.client.timeout_s)
+        try:
+            zone = self._zones[client]
+            while (request := read.next()) is not None:
+                status, text = zone.sender(op)(request.method, request.path, body=request.body, headers=trace)
+                length += len(text)
+                read.take(status, text)
+                if read.outcome == _PARTIAL:
+                    self._said.partial(name, status, text, self._name_of(trace))
+            if read.says:
+                self._note_wrong(k, op, trace, read.says)
+            elif read.stale:
+                self._note_stale(k, op, trace)
+            outcome = int(read.outcome)
+        except Timeout as fired:
+            if fired is not timer:
+                raise
+            outcome = _TIMEOUT
+        except Exception as error:
+            outcome, status = of_error(error)
+            if status == 404 and read.began:  # the context was there, and a node that held it is not
+                outcome = Outcome.SERVER_ERROR
+            self._said.raised(name, error, self._name_of(trace))
+            if outcome == _UNKNOWN:
+                self._surprise(error)
+        finally:
+            if timer is not None:
+                timer.close()
+        return outcome, status, length
+
+    def _release(self, read: Read, op: int, client: int) -> None:
+        """Free what a read holds on the nodes, whatever came of it; where that fails, they do so soon."""
+        if (request := read.release()) is None:
+            return
+        with suppress(Exception), Timeout(self._config.client.timeout_s, False):
+            sender = self._zones[client].sender(op)
+            sender(request.method, request.path, body=request.body, headers=Trace())
 
     def _send_bulk(self, bulks: Bulks, k: int, op: int, client: int, trace: Trace, start: int) -> tuple[int, int, int]:
         """Send a bulk, and what was rejected of it again as often as its client does. Outcome, status of the last try,

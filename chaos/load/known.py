@@ -44,6 +44,7 @@ class Known:
         for n in range(documents):
             self._least.update(found_by(preload_id(n)))
         self._most = Counter(self._least)
+        self._before = Counter(self._least)
         self._fresh: deque[tuple[int, Collection[Asked]]] = deque(maxlen=MOST_FRESH)
         self.last = {"p": documents - 1, "c": keys - 1, "w": -1, "v": -1}
         """The highest number of each kind of id that was there before or has been sent."""
@@ -73,6 +74,10 @@ class Known:
             asked = self._found_by(held)
             self._least.subtract(asked)  # what is not counted yet is taken off before it is
             self._left.update(asked)
+
+    def before(self, asks: Asked | None) -> int:
+        """How many of the documents that were there before the load a search must find, always."""
+        return 0 if asks is None else self._before[asks]
 
     def left(self, asks: Asked | None) -> int:
         """How many documents that were to be found have been changed so far: a search that is under way meanwhile need

@@ -129,7 +129,7 @@ class Judge:
     ) -> None:
         self._automatic, self._updates = automatic, updates
         self._known, self._index, self._pause = known, index, pause
-        self._shards, self._copies = shards, copies
+        self.shards, self._copies = shards, copies
         self._workload = workload
         self._document = functools.lru_cache(KEPT)(self._follows)
 
@@ -309,7 +309,7 @@ class Judge:
         ``whole``: it says that all shards answered; otherwise its numbers are those of the shards that did.
         """
         what = "search" if sent.asks is None else f"search for {sent.asks}"
-        planned = self._shards if asks_every_shard(sent.path) else None
+        planned = self.shards if asks_every_shard(sent.path) else None
         if says := shards_wrong(answer["_shards"], planned):
             return f"{what} answered with {says}", False
         total, exact = _total(answer["hits"]["total"])
@@ -320,13 +320,25 @@ class Judge:
             hits = answer["hits"].get("hits", [])
             if type(hits) is not list:
                 raise TypeError("hits that are no list")
-            if says := self._hits(hits, sent.asks, wanted, asked):
+            if says := self.hits(hits, sent.asks, wanted, asked):
                 return f"{what} {says}", False
             if whole and asked.size is not None and len(hits) != min(asked.size, total):
                 return f"{what} answered with {len(hits)} hits of {total} that it counts", False
-        least = sent.least - (self._known.left(sent.asks) - sent.left)
+        least = self.least_now(sent)
         least = least if exact else min(least, asked.counted)
         return "", whole and total < least
+
+    def least_now(self, sent: Sent) -> int:
+        """How many documents a search must find that is answered now: those that changed meanwhile it need not."""
+        return sent.least - (self._known.left(sent.asks) - sent.left)
+
+    def most(self, asks: Asked | None) -> int:
+        """How many documents a search can find that is answered now."""
+        return sys.maxsize if self._automatic else self._known.most(asks)
+
+    def there_before(self, asks: Asked | None) -> int:
+        """How many documents from before the load a search must find."""
+        return self._known.before(asks)
 
     def by_id(self, answer: Mapping[str, Any], doc_id: str) -> str:
         """What is wrong with a search for one id, which asks one shard. It may find nothing yet, and its document more
@@ -351,7 +363,8 @@ class Judge:
         content = None if is_key(doc_id) else json.loads(self._workload.body(doc_id))
         return Document(*found, content, self._workload.found_by(doc_id))
 
-    def _hits(self, hits: list[Any], asks: Asked | None, wanted: frozenset[str], asked: Searched) -> str:
+    def hits(self, hits: list[Any], asks: Asked | None, wanted: frozenset[str], asked: Searched) -> str:
+        """What is wrong with the hits of an answer. ``wanted``: the fields that each must have."""
         last, seen = self._known.last, set()
         named, identified = "_index" in wanted, "_id" in wanted
         sourced = "_source" in wanted and asked.sourced

@@ -138,6 +138,8 @@ class Loading(RunState):
             "automatic": operation.automatic,
             "actions": operation.actions.weights if operation.actions is not None else None,
             "searches": operation.searches,
+            "pages": operation.pages or 1,
+            "size": operation.size,
         }
 
     @property

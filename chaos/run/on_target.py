@@ -63,12 +63,17 @@ def balancer(zone: str) -> str:
 def most_requests(experiment: Experiment) -> float:
     """Requests per second that the load makes at most, but for those that look for documents of visibility.
 
-    A bulk counts as its documents, and an msearch as its searches: a cap was agreed on for requests of one document. A
-    compare-and-set is a get and a write; a client that tries again makes each request that often.
+    A bulk counts as its documents, an msearch as its searches, and a read through pages as its pages and what opens and
+    frees it: a cap was agreed on for requests of one document. A compare-and-set is a get and a write; a client that
+    tries again makes each request that often.
     """
     load = experiment.load
     rate = sum(
-        float(each.rate) * each.items * each.searches * (1 if each.retry is None else 1 + each.retry.times)
+        float(each.rate)
+        * each.items
+        * each.searches
+        * (each.pages + 2 if each.pages else 1)
+        * (1 if each.retry is None else 1 + each.retry.times)
         for each in load.operations
     )
     rate += 2 * float(load.cas.rate) if load.cas is not None else 0.0

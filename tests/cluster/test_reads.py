@@ -83,3 +83,18 @@ def test_each_search_of_a_request_is_right_and_counted(cluster: LocalLab, tmp_pa
     reads = int((history.arrivals["op"] == "read").sum())
     assert history.parts.counts(names=OUTCOMES) == {"ok": 5 * reads} and history.parts.sizes.tolist() == [5] * reads
     assert set(history.parts.outcome.tolist()) == {int(Outcome.OK)}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["scroll", "point-in-time"])
+def test_all_pages_are_right_while_documents_change_and_nothing_is_left_open(
+    cluster: LocalLab, tmp_path: Path, kind: str
+) -> None:
+    answer = "scroll" if kind == "scroll" else "pit"
+    history = loaded(cluster, tmp_path, kind=kind, answer=answer, pages=20, size=7)
+    assert outcomes(history) == {"read": {"ok"}, "write": {"ok"}}, history.wrong
+    status, answered = administer(cluster, "GET", "/_nodes/stats/indices/search")
+    assert status == 200
+    held = [node["indices"]["search"] for node in answered["nodes"].values()]
+    assert sum(each["scroll_total"] + each["point_in_time_total"] for each in held) > FEWEST
+    assert sum(each["scroll_current"] + each["point_in_time_current"] for each in held) == 0

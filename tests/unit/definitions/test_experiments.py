@@ -478,6 +478,21 @@ MEANING = {
             "expected update or delete, or no actions"
         ],
     ),
+    "pages of a search": (
+        [(READ, "  read:  {rate: 100/s, good: ok within 100ms, pages: 5, size: 10}\n")],
+        [
+            "5:54: only a scroll or a point-in-time goes through pages: "
+            "expected one of these as operation, or no pages"
+        ],
+    ),
+    "a scroll without pages": (
+        [(READ, "  read:  {rate: 100/s, good: ok within 100ms, operation: scroll, size: 10}\n")],
+        ["5:3: a scroll goes through pages: expected pages and size, for example pages: 20, size: 100"],
+    ),
+    "more pages than can be remembered": (
+        [(READ, "  read:  {rate: 9/s, good: ok within 1s, operation: point-in-time, pages: 900, size: 1000}\n")],
+        ["5:75: 900 pages of 1000: expected 50000 documents a read at most"],
+    ),
     "searches in one request that has one": (
         [(READ, "  read:  {rate: 100/s, good: ok within 100ms, searches: 5}\n")],
         ["5:57: only an msearch has several searches: expected operation: msearch beside it, or no searches"],
