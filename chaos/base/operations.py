@@ -22,9 +22,10 @@ ADMIN = "admin"
 """The kind of request of streams of monitoring calls, which asks for no documents: any workload has it."""
 CALLS = ("state", "health", "stats", "nodes", "indices", "cat", "mappings", "settings", "tasks", "pending")
 """The monitoring calls that there are (:mod:`chaos.load.admin`)."""
-Answer = Literal["search", "get", "index", "bulk", "query", "admin"]
+Answer = Literal["search", "get", "index", "bulk", "query", "msearch", "scroll", "pit", "admin"]
 """How an answer is judged (:mod:`chaos.load.outcomes`): as that of a search, of a get by id, of a write by id, of many
-writes in one request; of a search whose right answer is not known; of a monitoring call."""
+writes in one request; of a search whose right answer is not known; of several searches in one request; of all pages of
+a search, by scroll or in a point in time; of a monitoring call."""
 WRITING: frozenset[Answer] = frozenset(("index", "bulk"))
 """Answers to requests that write documents of their own: one each, or several."""
 
@@ -59,7 +60,13 @@ class OperationKind:
         return next(iter(self.requests))
 
 
-READ = OperationKind("read", "searches or gets", {"search": "search", "get": "get"})
+READ = OperationKind(
+    "read",
+    "searches or gets",
+    {"search": "search", "get": "get", "msearch": "msearch", "scroll": "scroll", "point-in-time": "pit"},
+)
+PAGED: frozenset[Answer] = frozenset(("scroll", "pit"))
+"""Answers to reads of several requests, which go through all pages of a search."""
 WRITE = OperationKind("write", "index requests", {"index": "index", "bulk": "bulk"})
 USUAL = (READ, WRITE)
 

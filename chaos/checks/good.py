@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 
 from chaos.base import text
-from chaos.checks import wrong
+from chaos.checks import searches, wrong
 from chaos.checks.check import Check, Scope, rows
 from chaos.checks.measure import Measure
 from chaos.checks.prospect import Prospect
@@ -116,7 +116,8 @@ CHECKS = (
             "what stands between clients and nodes."
         ),
         helps=("failure-detection", "balancer-probe", "client-retries", "headroom"),
-        tables={"good": rows(table)},
+        tables={"good": rows(table), "searches": searches.table},
+        section=searches.section,
         order=10,
         trial=Trial(
             ">= 98%",

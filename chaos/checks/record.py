@@ -23,8 +23,9 @@ import numpy.typing as npt
 from chaos.base.operations import ADMIN
 from chaos.checks.arrivals import SECOND, UNANSWERED, Arrivals, Bools, Compact, Floats, Ints, per_window
 from chaos.history import during, models
+from chaos.history.changes import Changes
 from chaos.history.events import Event
-from chaos.history.format import ACKNOWLEDGED_ITEMS
+from chaos.history.format import ACKNOWLEDGED_ITEMS, Action
 from chaos.history.items import NAMES as ITEM_NAMES
 from chaos.history.items import Items
 from chaos.history.models import Plan
@@ -170,6 +171,10 @@ class Record:
         """How many driver processes shared the load; arrival ``k`` is of process ``k`` modulo their number."""
         self.items: Items = getattr(history, "items", None) or Items.none()
         """What became of each document of bulks."""
+        self.parts: Items = getattr(history, "parts", None) or Items.none()
+        """What became of each search of requests that have several, as the outcome of a request."""
+        self.changes: Changes = getattr(history, "changes", None) or Changes.of()
+        """Which of these update or delete an earlier document."""
         self.recorded_rules = int(getattr(history, "recorded_rules", self.rules))
         """Those under which it was recorded: what a run leaves follows from them, whatever it is judged by."""
         self.seal: Look | None = getattr(history, "seal", None)
@@ -343,7 +348,15 @@ class Record:
 
     def acknowledged(self, op: LoadOperation) -> int:
         """How many documents of an operation were acknowledged: of a request that wrote one, where its outcome is ok or
-        partial (chaos/observe/written.py); of a bulk, by its documents."""
+        partial (chaos/observe/written.py); of a bulk, by its documents. Those that were deleted, or may have been, are
+        taken off."""
+        if op.items > 1 and len(self.changes):
+            own = self.arrivals[op.name].k
+            made = ~np.isin(self.items.numbers(self.stride), self.changes.item)
+            made &= np.isin(np.repeat(self.items.k, self.items.sizes), own)
+            last = self.changes.last
+            deleted = self.changes.document[last][self.changes.action[last] == Action.DELETE]
+            return int((self.items.acknowledged & made).sum()) - int(np.isin(deleted // self.stride, own).sum())
         if op.items > 1:
             if len(self.writers) == 1:
                 return int(self.items.acknowledged.sum())

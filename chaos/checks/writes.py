@@ -7,7 +7,8 @@ compare contents. The value then is only known from below: losses seen stand, no
 without a live copy is unavailable, which is not lost, and not a pass.
 
 ``documents.unexpected``: value = resurrected (a write that had been refused for sure is there) + unexpected (nobody
-ever sent it) + duplicated (more documents than ids on a copy, or a search for one id that found several). A write
+ever sent it) + duplicated (more documents than ids on a copy, or a search for one id that found several) + returned
+(its delete was acknowledged). A write
 without a clear answer is in neither value: it may be there or not (*recovered* when it is). Nothing read is no proof
 of anything.
 """
@@ -62,6 +63,12 @@ def measure(record: Record) -> Measure:
         found = f"all {text.count(acknowledged)} acknowledged writes are on every live copy that was read"
     if _read(readback):
         found += f"; {contents.compared(readback)}"
+    if outdated := int(readback.get("outdated_count") or 0):
+        evidence |= {"outdated_count": outdated, "outdated": list(readback.get("outdated") or [])[:SHOWN]}
+        found += f"; {text.count(outdated)} of them as before an update that was acknowledged"
+    if changes := readback.get("changes"):
+        evidence["changes"] = changes
+        found += f"; {_changes(changes)}"
     if record.rules >= 2 and lost:
         named = [*evidence["lost"], *_ids(evidence["diverged"]), *_ids(evidence["wrong_content"])]
         evidence["acknowledged_at"] = dated.acknowledged(record, named)
@@ -91,7 +98,7 @@ def unexpected(record: Record) -> Measure:
         )
     if "unexpected_count" not in readback:
         return Measure.missing("count", "the read-back did not look for documents that should not be there")
-    names = ("resurrected", "unexpected", "duplicated")
+    names = ("resurrected", "unexpected", "duplicated", *(("returned",) if "returned_count" in readback else ()))
     counts = {name: int(readback.get(f"{name}_count") or 0) for name in names}
     not_ours = strangers.says(record)
     counts["unexpected"] = max(0, counts["unexpected"] - strangers.count(record))
@@ -127,10 +134,21 @@ def _ids(items: list[Any]) -> list[Any]:
 
 def _beyond(counts: dict[str, int], twice: int, recovered: int) -> str:
     """How many documents should not be there, by why. ``twice``: ids that a search found several documents of."""
+    deleted = f"{text.count(counts['returned'])} that had been deleted, " if "returned" in counts else ""
     return (
-        f"{text.count(counts['resurrected'])} resurrected, {text.count(counts['unexpected'])} that nobody wrote, "
+        f"{deleted}{text.count(counts['resurrected'])} resurrected, "
+        f"{text.count(counts['unexpected'])} that nobody wrote, "
         f"{text.count(counts['duplicated'] + twice)} found more than once; "
         f"{text.count(recovered)} without a clear answer are there, as they may be"
+    )
+
+
+def _changes(changes: dict[str, int]) -> str:
+    """What of the documents that the load has changed is known."""
+    said = {name: text.count(number) for name, number in changes.items()}
+    return (
+        f"{said['updated']} hold an update, {said['deleted']} were deleted, of {said['undecided']} an update and of "
+        f"{said['doubtful']} a delete has no clear answer"
     )
 
 
@@ -256,6 +274,10 @@ def a_document_that_nobody_sent(run: Altered) -> None:
     read_back(run, unexpected=["w-999999"], unexpected_count=1)
 
 
+def a_document_whose_delete_was_acknowledged(run: Altered) -> None:
+    read_back(run, returned=["w-5"], returned_count=1)
+
+
 def two_documents_of_one_id(run: Altered) -> None:
     read_back(run, duplicated=["w-5"], duplicated_count=1)
 
@@ -329,6 +351,7 @@ CHECKS = (
                 a_refused_write_is_there,
                 a_document_that_nobody_sent,
                 two_documents_of_one_id,
+                a_document_whose_delete_was_acknowledged,
                 a_search_found_one_id_twice,
             ),
         ),

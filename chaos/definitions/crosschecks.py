@@ -12,11 +12,11 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from chaos.base.errors import InvalidInput
-from chaos.base.operations import ADMIN, OperationKind
+from chaos.base.operations import ADMIN, PAGED, OperationKind
 from chaos.base.units import Duration
 from chaos.definitions import decidable, notes, slis
 from chaos.definitions.actions import Decommission, ExcludeVotes, IncludeVotes, Recommission, Weights
-from chaos.definitions.experiment import ExperimentFile, OperationFile, PhaseFile, judged_in
+from chaos.definitions.experiment import MOST_PAGED, ExperimentFile, OperationFile, PhaseFile, judged_in
 from chaos.definitions.grammar import Grammar
 from chaos.definitions.selectors import LinkSelector, NodeSelector, candidates, resolve_links
 from chaos.definitions.source import Loc, Problem, did_you_mean
@@ -121,8 +121,46 @@ def _operations(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
         elif given.retry is not None and given.items is None:
             says = "what is sent again is what was rejected of a bulk: expected operation: bulk, or no retry"
             yield Problem((*where, "retry"), says)
+        elif (declared[name].requests[given.operation or declared[name].usual] == "msearch") != (
+            given.searches is not None
+        ):
+            if given.searches is None:
+                says = "an msearch has several searches: expected searches, the number in each, for example searches: 5"
+                yield Problem(where, says, at_key=True)
+            else:
+                says = "only an msearch has several searches: expected operation: msearch beside it, or no searches"
+                yield Problem((*where, "searches"), says)
+        elif declared[name].requests[given.operation or declared[name].usual] in PAGED:
+            if given.pages is None or given.size is None:
+                kind = given.operation or declared[name].usual
+                says = f"a {kind} goes through pages: expected pages and size, for example pages: 20, size: 100"
+                yield Problem(where, says, at_key=True)
+            elif given.pages * given.size > MOST_PAGED:
+                says = f"{given.pages} pages of {given.size}: expected {MOST_PAGED} documents a read at most"
+                yield Problem((*where, "pages"), says)
+        elif given.pages is not None or given.size is not None:
+            says = (
+                "only a scroll or a point-in-time goes through pages: expected one of these as operation, or no pages"
+            )
+            yield Problem((*where, "size" if given.pages is None else "pages"), says)
+        elif given.actions is not None and given.items is None:
+            says = "only the items of bulks update and delete: expected operation: bulk, or no actions"
+            yield Problem((*where, "actions"), says)
+        elif given.actions is not None and given.ids == "automatic":
+            says = "an item changes a document by its id, which only OpenSearch knows: expected no actions, or no ids"
+            yield Problem((*where, "actions"), says)
+        elif given.actions is not None and (beside := _beside_actions(file, given)):
+            says = f"actions with {beside} are not there yet: expected one of the two"
+            yield Problem((*where, "actions"), says)
         elif given.client is not None:
             yield from _helper(where, given, file, grammar)
+
+
+def _beside_actions(file: ExperimentFile, given: OperationFile) -> str:
+    """What a load has that updates and deletes cannot go with."""
+    if given.client is not None:
+        return f"the helper {given.client.kind}"
+    return "several indices" if file.load.indices else "several processes" if file.load.processes > 1 else ""
 
 
 def _helper(where: tuple[str, ...], given: OperationFile, file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:

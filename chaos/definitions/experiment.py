@@ -90,6 +90,10 @@ MOST_ITEMS = 10_000
 """Documents of one bulk. OpenSearch limits bytes (``http.max_content_length``, 100 MB), and advises 5 to 15 MiB."""
 
 
+MOST_PAGED = 50_000
+"""Documents of one read that goes through pages, at most: it remembers which it has had."""
+
+
 class Retry(Strict):
     """How the client of bulks sends again what was rejected (429), the whole bulk or single documents of it."""
 
@@ -135,6 +139,28 @@ class Helper(Strict):
         return self
 
 
+class Actions(Strict):
+    """What the items of bulks do, by weight: write a new document, update an earlier one, delete an earlier one."""
+
+    create: StrictInt = Field(default=1, ge=1, le=1000, description="new documents, for example 8")
+    update: StrictInt = Field(default=0, ge=0, le=1000, description="updates of earlier documents, for example 1")
+    delete: StrictInt = Field(default=0, ge=0, le=1000, description="deletes of earlier documents, for example 1")
+
+    @model_validator(mode="after")
+    def _changes(self) -> Actions:
+        if not self.update and not self.delete:
+            raise ValueError(
+                "actions that only create are what bulks do anyway: expected update or delete, or no actions"
+            )
+        if self.delete > self.create:
+            raise ValueError("no more can be deleted than is created: expected delete to be at most create")
+        return self
+
+    @property
+    def weights(self) -> tuple[int, int, int]:
+        return self.create, self.update, self.delete
+
+
 class OperationFile(Strict):
     """One operation of the load as written: an open loop with a rate and an objective, or a closed loop of clients.
 
@@ -174,6 +200,26 @@ class OperationFile(Strict):
         default=None,
         min_length=1,
         description="of searches: which of the workload's queries are sent, by the weights of its mix; default all",
+    )
+    searches: StrictInt | None = Field(
+        default=None,
+        ge=2,
+        le=100,
+        description="of operation: msearch: how many searches each request has, for example 5",
+    )
+    pages: StrictInt | None = Field(
+        default=None,
+        ge=1,
+        le=1000,
+        description="of operation: scroll or point-in-time: how many pages each read has at most, for example 20",
+    )
+    size: StrictInt | None = Field(
+        default=None, ge=1, le=10_000, description="of these reads: how many documents a page has, for example 100"
+    )
+    actions: Actions | None = Field(
+        default=None,
+        description="of bulk requests: how often their items create, update and delete, for example "
+        "{create: 8, update: 1, delete: 1}; default they only create",
     )
 
     @model_validator(mode="after")
@@ -368,9 +414,18 @@ class LoadFile(Strict):
         return self
 
 
-_UNSAID: dict[str, Any] = {"client": None, "queries": [], "stream": False, "index": None, "calls": []}
-"""What a normal form leaves out of operations that are no streams, send all searches of their workload, and by no
-helper."""
+_UNSAID: dict[str, Any] = {
+    "client": None,
+    "queries": [],
+    "stream": False,
+    "index": None,
+    "calls": [],
+    "actions": None,
+    "searches": 1,
+    "pages": 0,
+    "size": 0,
+}
+"""What a normal form leaves out of operations that ask for nothing of it, so that they keep the one they had."""
 
 
 class Operation(Strict):
@@ -379,7 +434,8 @@ class Operation(Strict):
     ``operation``: the kind of request. ``writes``: whether each arrival writes documents of its own; ``items``: how
     many. ``automatic``: OpenSearch gives them their ids. ``queries``: which of the workload's searches it sends; none:
     all. ``stream``: its name is the experiment's own. ``index``: of :attr:`Load.indices`; None: the load's first.
-    ``calls``: of monitoring, which are made; none: all.
+    ``calls``: of monitoring, which are made; none: all. ``actions``: what the items of bulks do; None: they create.
+    ``searches``: how many each request has. ``pages`` of ``size`` documents: of reads that go through pages, else 0.
     """
 
     name: str
@@ -395,6 +451,10 @@ class Operation(Strict):
     stream: bool = False
     index: str | None = None
     calls: tuple[str, ...] = ()
+    actions: Actions | None = None
+    searches: int = 1
+    pages: int = 0
+    size: int = 0
 
     @property
     def documents(self) -> float:
@@ -430,11 +490,15 @@ class ClosedLoop(Strict):
     stream: bool = False
     index: str | None = None
     calls: tuple[str, ...] = ()
+    actions: Actions | None = None
+    searches: int = 1
+    pages: int = 0
+    size: int = 0
 
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        return {key: value for key, value in data.items() if key not in _UNSAID or value}
+        return {key: value for key, value in data.items() if key not in _UNSAID or value != _UNSAID[key]}
 
 
 class LoadIndex(Strict):
@@ -892,6 +956,10 @@ def resolve(
             "stream": name in file.load.streams,
             "index": file.load.index_of(name),
             "calls": (given.calls or ()) if isinstance(given, StreamFile) else (),
+            "actions": given.actions,
+            "searches": given.searches or 1,
+            "pages": given.pages or 0,
+            "size": given.size or 0,
         }
 
     load = file.load

@@ -20,6 +20,7 @@ EXPERIMENT = {
     "KnownWeakness": "expect.known_weakness",
     "Retry": "load.write.retry",
     "HelperFile": "load.write.client",
+    "Actions": "load.write.actions",
     "CompareAndSet": "load.cas",
     "Visibility": "load.visibility",
     "Client": "load.client",

@@ -145,6 +145,12 @@ def _requests(operation: Operation | ClosedLoop) -> dict[str, Any]:
         written["calls"] = list(operation.calls)
     if operation.queries:
         written["queries"] = list(operation.queries)
+    if operation.pages:
+        written |= {"pages": operation.pages, "size": operation.size}
+    if operation.searches != 1:
+        written["searches"] = operation.searches
+    if operation.actions is not None:
+        written["actions"] = plain(operation.actions)
     if operation.retry is not None:
         written["retry"] = plain(operation.retry)
     if operation.client is not None:

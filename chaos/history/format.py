@@ -11,6 +11,9 @@ hold one JSON object a line.
 
 ``history/items.bin`` is there where requests write several documents: what became of each (:mod:`chaos.history.items`).
 ``history/told.bin`` is there where a helper of a client library sent them: what it told its caller of each.
+``history/parts.bin`` is there where requests have several searches: the :class:`Outcome` of each, laid out as items.
+``history/changes.bin`` is there where some items update or delete earlier documents: which item is about which document
+(:mod:`chaos.history.changes`).
 """
 
 from __future__ import annotations
@@ -91,9 +94,30 @@ class ItemOutcome(IntEnum):
     """The answer has nothing that stands for it, or what stands for it cannot be read."""
     WRONG = 9
     """What stands for it speaks of another document, or contradicts itself. No acknowledgement."""
+    MISSING = 10
+    """404: the document that it was to update or to delete is not there. A delete that the cluster repeats by itself
+    meets its own first try so; a document that was lost answers the same. No acknowledgement."""
+    CHANGED = 11
+    """Acknowledged: an update of an earlier document."""
+    DELETED = 12
+    """Acknowledged: a delete of an earlier document."""
 
 
-ACKNOWLEDGED_ITEMS = (ItemOutcome.CREATED, ItemOutcome.UPDATED, ItemOutcome.DEGRADED)
+class Action(IntEnum):
+    """What an item of a bulk does: it writes a document of its own, or changes an earlier one of its stream."""
+
+    CREATE = 0
+    UPDATE = 1
+    DELETE = 2
+
+
+ACKNOWLEDGED_ITEMS = (
+    ItemOutcome.CREATED,
+    ItemOutcome.UPDATED,
+    ItemOutcome.DEGRADED,
+    ItemOutcome.CHANGED,
+    ItemOutcome.DELETED,
+)
 """Of these the cluster said that it has them."""
 
 

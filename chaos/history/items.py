@@ -98,10 +98,11 @@ class Items:
         """Of each document whether the cluster said that it has it."""
         return np.isin(self.outcome, ACKNOWLEDGED_ITEMS)
 
-    def counts(self, chosen: Numbers | None = None) -> dict[str, int]:
-        """How many documents of these bulks (arrivals; None: all) had which outcome; only those that occur."""
+    def counts(self, chosen: Numbers | None = None, names: Sequence[str] = NAMES) -> dict[str, int]:
+        """How many documents of these bulks (arrivals; None: all) had which outcome; only those that occur. ``names``:
+        of the outcomes, by their number."""
         outcome = self.outcome
         if chosen is not None:
             outcome = outcome[np.repeat(np.isin(self.k, chosen), self.sizes)]
-        found = np.bincount(outcome, minlength=len(NAMES))
-        return {name: int(number) for name, number in zip(NAMES, found, strict=True) if number}
+        found = np.bincount(outcome, minlength=len(names))
+        return {name: int(number) for name, number in zip(names, found, strict=True) if number}

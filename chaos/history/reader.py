@@ -25,6 +25,7 @@ import numpy.typing as npt
 from chaos.base.errors import HistoryError
 from chaos.base.paths import fsync_folder
 from chaos.history import seal
+from chaos.history.changes import Changes
 from chaos.history.format import ARRIVAL, DRIVERS, HISTORY_VERSION, NO_INDEX, SCHEDULED, Outcome
 from chaos.history.items import Items
 from chaos.history.models import Plan
@@ -32,11 +33,13 @@ from chaos.history.writer import (
     ARRIVALS,
     AUDIT,
     CAS,
+    CHANGES,
     CONTROLLER_EVENTS,
     DRIVER_EVENTS,
     EVENTS,
     ITEMS,
     PARQUET,
+    PARTS,
     PROBES,
     STALE,
     TABLES,
@@ -193,6 +196,16 @@ class History:
         """What helpers of client libraries told their callers of each document
         (:class:`~chaos.history.format.CallerTold` in the place of outcomes); of none where none sent bulks."""
         return Items.read(*self._files(TOLD))
+
+    @cached_property
+    def parts(self) -> Items:
+        """What became of each search of requests that have several (codes of :class:`Outcome`); of none elsewhere."""
+        return Items.read(*self._files(PARTS))
+
+    @cached_property
+    def changes(self) -> Changes:
+        """Which items of bulks update or delete which documents; none where bulks only write new ones."""
+        return Changes.read(self.folder / "history" / CHANGES)
 
     @cached_property
     def readback(self) -> dict[str, Any] | None:

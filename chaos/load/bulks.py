@@ -11,15 +11,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from chaos.base.ids import write_id
-from chaos.history.format import ItemOutcome, Outcome
+from chaos.history.format import Action, ItemOutcome, Outcome
+from chaos.load.changes import Planned
 from chaos.load.workload import Request, Workload
 from chaos.opensearch.requests import BULK_FIELDS
 
 T = TypeVar("T")
-CREATED, UPDATED, DEGRADED, REJECTED, BLOCKED, CONFLICT, INVALID, FAILED, UNKNOWN, WRONG = map(int, ItemOutcome)
+CREATED, UPDATED, DEGRADED, REJECTED, BLOCKED, CONFLICT, INVALID, FAILED, UNKNOWN, WRONG, *_ = map(int, ItemOutcome)
+MISSING, CHANGED, DELETED = map(int, (ItemOutcome.MISSING, ItemOutcome.CHANGED, ItemOutcome.DELETED))
 FIRST_FAILED, LAST_FAILED = REJECTED, FAILED
 """Outcomes that the cluster itself calls failures."""
-_RESULTS = {201: ("created", CREATED), 200: ("updated", UPDATED)}
+_NAMES = {Action.CREATE: "index", Action.UPDATE: "update", Action.DELETE: "delete"}
+_RESULTS = {
+    "index": {201: ("created", CREATED), 200: ("updated", UPDATED)},
+    "update": {200: ("updated", CHANGED)},
+    "delete": {200: ("deleted", DELETED)},
+}
+"""By action and status what a good item says, and what it then comes to."""
 
 
 PIECE = 500
@@ -68,9 +76,12 @@ class Bulks:
         """The documents of arrival ``k``."""
         return range(k * self._stride, k * self._stride + self._items)
 
-    def of(self, numbers: Sequence[int]) -> Request:
-        """The bulk of these documents."""
+    def of(self, numbers: Sequence[int], plan: Planned | None = None) -> Request:
+        """The bulk of these items. ``plan``: what each does; None: each writes a new document."""
         body = self._workload.body
+        if plan is not None:
+            done = [self._line(n, plan) for piece in in_pieces(numbers, self._pause) for n in piece]
+            return Request("POST", self._path, "".join(done))
         names = self._names
         lines = [
             f'{{"index":{{"{names}":"{doc_id}"}}}}\n{body(doc_id)}\n'
@@ -78,6 +89,18 @@ class Bulks:
             for doc_id in map(write_id, piece)
         ]
         return Request("POST", self._path, "".join(lines))
+
+    def _line(self, n: int, plan: Planned) -> str:
+        """An item as it goes over the wire. An update brings the whole content, and is done even where that is there
+        already: an update that changes nothing goes to no replica, and would be no acknowledgement."""
+        action, document, _ = plan.of(n)
+        id = write_id(document)
+        if action == Action.DELETE:
+            return f'{{"delete":{{"_id":"{id}"}}}}\n'
+        content = self._workload.body(write_id(n))
+        if action == Action.UPDATE:
+            return f'{{"update":{{"_id":"{id}"}}}}\n{{"doc":{content},"detect_noop":false}}\n'
+        return f'{{"index":{{"{self._names}":"{id}"}}}}\n{content}\n'
 
 
 class Fates:
@@ -133,12 +156,14 @@ def judge(
     pause: Pause = no_pause,
     *,
     automatic: bool = False,
+    plan: Planned | None = None,
 ) -> tuple[Outcome, str, bytes]:
     """What became of a bulk of these documents: the request's outcome, what is wrong with the answer (or nothing), and
     the outcome of each document (:class:`~chaos.history.format.ItemOutcome`).
 
     ``index``: the concrete one; ``copies``: of each shard, None where that is not known. ``automatic``: ids are
-    OpenSearch's, so answers that were swapped cannot be told, and only one id that comes twice is wrong.
+    OpenSearch's, so answers that were swapped cannot be told, and only one id that comes twice is wrong. ``plan``: what
+    each item does; None: each writes a new document.
     Raises one of :data:`chaos.opensearch.rest.UNREADABLE` for what is no answer to a bulk.
     """
     errors, items = answer["errors"], answer["items"]
@@ -148,13 +173,21 @@ def judge(
     if len(items) != number:
         return Outcome.WRONG, f"a bulk of {number} documents answered for {len(items)}", bytes([UNKNOWN]) * number
     outcomes, says = bytearray(number), ""
-    place, given = 0, set[str]()
+    place, given, failed = 0, set[str](), 0
+    action, document = int(Action.CREATE), 0
     for piece in in_pieces(numbers, pause):
         for n in piece:
-            outcomes[place], wrong = _item(items[place], write_id(n), index, copies, given if automatic else None)
+            document = n
+            if plan is not None:
+                action, document, _ = plan.of(n)
+            outcomes[place], wrong = _item(
+                items[place], _NAMES[Action(action)], write_id(document), index, copies, given if automatic else None
+            )
             says = says or wrong
+            failed += FIRST_FAILED <= outcomes[place] <= LAST_FAILED
+            # OpenSearch counts an update of what is not there as a failure, and a delete of it not
+            failed += outcomes[place] == MISSING and action == Action.UPDATE
             place += 1
-    failed = sum(FIRST_FAILED <= each <= LAST_FAILED for each in outcomes)
     if not says and errors is not bool(failed):
         says = f"a bulk of {number} documents answered errors: {str(errors).lower()}, and {failed} of them failed"
         return Outcome.WRONG, says, bytes(outcomes)
@@ -169,7 +202,7 @@ def of_items(outcomes: bytes | bytearray) -> Outcome:
     kinds = set(outcomes)
     if WRONG in kinds:
         return Outcome.WRONG
-    if kinds <= {CREATED, UPDATED}:
+    if kinds <= {CREATED, UPDATED, CHANGED, DELETED}:
         return Outcome.OK
     if kinds == {REJECTED}:
         return Outcome.REJECTED
@@ -191,13 +224,13 @@ def failures(items: list[Mapping[str, Any]]) -> list[tuple[int, Mapping[str, Any
 
 
 def _item(
-    entry: Mapping[str, Any], doc_id: str, index: str, copies: int | None, given: set[str] | None
+    entry: Mapping[str, Any], action: str, doc_id: str, index: str, copies: int | None, given: set[str] | None
 ) -> tuple[int, str]:
     """What one item says became of a document, and what is wrong with it. ``given``: the ids that OpenSearch gave to
     documents before it in this bulk; None: ids are ours."""
-    item = entry.get("index")
+    item = entry.get(action)
     if item is None:
-        return WRONG, f"bulk answered for {doc_id} with {', '.join(map(str, entry)) or 'nothing'}, not with index"
+        return WRONG, f"bulk answered for {doc_id} with {', '.join(map(str, entry)) or 'nothing'}, not with {action}"
     if given is not None:
         if type(item["_id"]) is str and item["_id"] in given:
             return WRONG, f"bulk answered with the id {item['_id']!r} twice"
@@ -207,11 +240,13 @@ def _item(
     status = item["status"]
     if type(status) is not int:
         raise TypeError("a status that is no number")
+    if status == 404 and action != "index":
+        return _missing(item, action, doc_id)
     if status >= 300:
         return _failed(status, item), ""
     if item["_index"] != index:
         return WRONG, f"bulk answered for {doc_id} with the index {item['_index']!r}"
-    result, outcome = _RESULTS.get(status, ("", WRONG))
+    result, outcome = _RESULTS[action].get(status, ("", WRONG))
     if item["result"] != result or "error" in item:
         return WRONG, f"bulk answered for {doc_id} with status {status} and {item['result']}"
     shards = item["_shards"]
@@ -223,6 +258,14 @@ def _item(
     if copies is not None and not copies <= total <= 2 * copies:  # one that moves counts twice
         return DEGRADED, f"bulk answered for {doc_id} {result} and {total} copies, and each shard has {copies}"
     return (DEGRADED if failed else outcome), ""
+
+
+def _missing(item: Mapping[str, Any], action: str, doc_id: str) -> tuple[int, str]:
+    """Of a change that was answered with 404: whether the document is not there, or the index."""
+    if action == "delete" and "error" not in item:
+        result = item["result"]
+        return (MISSING, "") if result == "not_found" else (WRONG, f"bulk answered for {doc_id} 404 and {result}")
+    return (MISSING if _type(item) == "document_missing_exception" else INVALID), ""
 
 
 def _failed(status: int, item: Mapping[str, Any]) -> int:

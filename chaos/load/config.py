@@ -73,6 +73,19 @@ class HelperConfig(_Data):
         return math.ceil(items / self.chunk_size) * sum(waits)
 
 
+_UNSAID: dict[str, Any] = {
+    "helper": None,
+    "queries": (),
+    "place": None,
+    "calls": (),
+    "actions": None,
+    "searches": 1,
+    "pages": 1,
+    "size": 0,
+}
+"""What is left out of operations that ask for nothing of it, so that they are what they always were."""
+
+
 class OperationConfig(_Data):
     """One operation. ``rate``: arrivals per second over all clients together. ``kind``: of its requests.
 
@@ -82,7 +95,9 @@ class OperationConfig(_Data):
     at all. ``automatic``: OpenSearch gives documents of bulks their ids. ``helper``: what sends them, one call a
     request; None: each request is one bulk. ``queries``: which searches of the workload it sends; none: all.
     ``place``: of which of :attr:`DriverConfig.indices` it is; None: the load's first index. ``calls``: of monitoring,
-    which are made; none: all.
+    which are made; none: all. ``actions``: of the items of bulks, how often they create, update and delete; None: they
+    only create. ``searches``: how many each request has. ``pages`` and ``size``: of a read that goes through pages, how
+    many at most, of so many documents.
     """
 
     name: str
@@ -97,6 +112,10 @@ class OperationConfig(_Data):
     queries: tuple[str, ...] = ()
     place: str | None = None
     calls: tuple[str, ...] = ()
+    actions: tuple[int, int, int] | None = None
+    searches: int = Field(default=1, ge=1)
+    pages: int = Field(default=1, ge=1)
+    size: int = Field(default=0, ge=0)
 
     @model_validator(mode="before")
     @classmethod
@@ -106,8 +125,7 @@ class OperationConfig(_Data):
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        usual = {"answer": self.kind, "items": 1, "retry": None, "automatic": False}
-        usual |= {"helper": None, "queries": (), "place": None, "calls": ()}
+        usual = {"answer": self.kind, "items": 1, "retry": None, "automatic": False, **_UNSAID}
         return {key: value for key, value in data.items() if usual.get(key, value) != value or key not in usual}
 
 
@@ -128,14 +146,16 @@ class ClosedConfig(_Data):
     queries: tuple[str, ...] = ()
     place: str | None = None
     calls: tuple[str, ...] = ()
+    actions: tuple[int, int, int] | None = None
+    searches: int = Field(default=1, ge=1)
+    pages: int = Field(default=1, ge=1)
+    size: int = Field(default=0, ge=0)
     good_within_s: None = None
 
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        return {
-            key: value for key, value in data.items() if key not in ("helper", "queries", "place", "calls") or value
-        }
+        return {key: value for key, value in data.items() if key not in _UNSAID or value != _UNSAID[key]}
 
 
 class IndexConfig(_Data):

@@ -229,11 +229,18 @@ class Requests:
             doc_id = write_id(k)
             return Request("PUT", f"/{self._index}/_doc/{doc_id}?{WRITE_FIELDS}", self._workload.body(doc_id))
         if kind == "search":
-            drawn = self._draws.of(f"q-{k}")
-            newest = k * self._stride  # the document by whose date searches say "now"
-            return self._slots[Draws.check(drawn) % len(self._slots)].request(self._path, drawn, newest)
+            return self._search(f"q-{k}", k)
         scattered = (k * 2654435761) % 2**32 >> 7  # neighbours in time ask for different things
         return Request("GET", f"/{self._index}/_doc/{preload_id(scattered % self._documents)}", None)
+
+    def search(self, k: int, place: int) -> Request:
+        """Search ``place`` (from 0) of the several that arrival ``k`` sends in one request."""
+        return self._search(f"q-{k}" if place == 0 else f"q-{k}-{place}", k)
+
+    def _search(self, named: str, k: int) -> Request:
+        drawn = self._draws.of(named)
+        newest = k * self._stride  # the document by whose date searches say "now"
+        return self._slots[Draws.check(drawn) % len(self._slots)].request(self._path, drawn, newest)
 
 
 class Query:

@@ -33,13 +33,15 @@ from urllib3.exceptions import HTTPError
 
 from chaos.base.addresses import Address
 from chaos.base.errors import HistoryError
-from chaos.base.operations import ADMIN, WRITING
+from chaos.base.operations import ADMIN, PAGED, WRITING
 from chaos.history.format import NO_INDEX, Outcome
 from chaos.history.items import entry
 from chaos.history.writer import (
     ARRIVALS,
+    CHANGES,
     DRIVER_EVENTS,
     ITEMS,
+    PARTS,
     SCHEDULED,
     STALE,
     TOLD,
@@ -53,6 +55,7 @@ from chaos.load.balancer import Balancer
 from chaos.load.bulks import Bulks, Fates
 from chaos.load.calls import CURRENT, Call, Stopped, options
 from chaos.load.cas import CompareAndSet, turn_of
+from chaos.load.changes import Changing, Planned, Updates
 from chaos.load.client import Client, Send
 from chaos.load.clients import clients, helpers
 from chaos.load.config import AFTER_FAILURE_S, ClientHost, DriverConfig, IndexConfig, Target
@@ -62,15 +65,17 @@ from chaos.load.exchange import Paced
 from chaos.load.known import Known
 from chaos.load.network import connection_class, named_by_controller, namespace
 from chaos.load.outcomes import of_error
+from chaos.load.pages import Pages, Read
 from chaos.load.processors import busy, busy_of, places
 from chaos.load.pulse import LATE_NS, Pulse
 from chaos.load.record import PLAN_ROW, ROW, Second, clients_of, of_several, percentile_ms, share_of
 from chaos.load.right import Judge
 from chaos.load.said import Said
 from chaos.load.schedule import SECOND, Schedule
+from chaos.load.searches import Searches
 from chaos.load.turns import client_of, mixed
 from chaos.load.visibility import Visibility
-from chaos.load.workload import Requests
+from chaos.load.workload import Request, Requests
 from chaos.opensearch.requests import requiring_alias
 from chaos.opensearch.rest import only_of
 
@@ -184,7 +189,7 @@ class _Index:
     ``writes``: the requests of writes where they go by an alias; None: by the index's own name.
     """
 
-    def __init__(self, config: DriverConfig, own: IndexConfig) -> None:
+    def __init__(self, config: DriverConfig, own: IndexConfig, updates: Updates | None) -> None:
         self.own = own
         self.workload = workloads.of(own.workload, own.dataset)
         self.requests: Requests = (
@@ -208,6 +213,7 @@ class _Index:
             copies=own.copies,
             pause=_let_others_on,
             automatic=config.automatic(own.place),
+            updates=updates,
         )
 
 
@@ -240,7 +246,8 @@ class Engine:
         self._plan_rows = RowWriter(out / SCHEDULED, self._broken)
         rates = [operation.rate for operation in config.operations]
         self._schedule = Schedule(rates, config.arrivals, config.seed, self._share)
-        indices = {own.place: _Index(config, own) for own in config.every_index}
+        updates = Updates(config.stride) if any(each.actions for each in config.every) else None
+        indices = {own.place: _Index(config, own, updates) for own in config.every_index}
         self._first = indices[None]
         self._stride = config.stride
         self._indices = [indices[each.place] for each in config.every]
@@ -264,6 +271,16 @@ class Engine:
             for each, at in zip(config.every, self._indices, strict=True)
         ]
         self._item_rows = RowWriter(out / ITEMS, self._broken) if any(self._bulks) else None
+        self._searches = [
+            Searches(self._some.get(op) or at.requests, each.searches) if each.answer == "msearch" else None
+            for op, (each, at) in enumerate(zip(config.every, self._indices, strict=True))
+        ]
+        self._part_rows = RowWriter(out / PARTS, self._broken) if any(self._searches) else None
+        self._changing = [
+            None if updates is None or each.actions is None else Changing(each.actions, mixed(config.seed, op), updates)
+            for op, each in enumerate(config.every)
+        ]
+        self._change_rows = None if updates is None else RowWriter(out / CHANGES, self._broken)
         self._helpers = [
             None if each.helper is None or not self._share.has(op) else helpers()[each.helper.kind]
             for op, each in enumerate(config.every)
@@ -299,6 +316,20 @@ class Engine:
                 automatic=each.automatic,
             )
             for each, at in zip(config.every, self._indices, strict=True)
+        ]
+        self._paged = [
+            Pages(
+                self._some.get(op) or at.requests,
+                at.workload,
+                at.judge,
+                at.own.index,
+                "scroll" if each.answer == "scroll" else "pit",
+                each.pages,
+                each.size,
+            )
+            if each.answer in PAGED
+            else None
+            for op, (each, at) in enumerate(zip(config.every, self._indices, strict=True))
         ]
         self._checks = self._checks_on_data()
 
@@ -449,7 +480,8 @@ class Engine:
         if errors := self._said.taken():
             last["errors"] = errors
         files: list[Paced | EventWriter | RowWriter | Examples] = [*self._checks]
-        files += [rows for rows in (self._item_rows, self._told_rows) if rows is not None]
+        every = (self._change_rows, self._item_rows, self._part_rows, self._told_rows)
+        files += [rows for rows in every if rows is not None]
         files += [self._rows, self._plan_rows, self._wrong]
         for file in [*files, self._stale] if self._stale is not None else files:
             with suppress(OSError):  # ``_broken`` has heard of it
@@ -547,8 +579,14 @@ class Engine:
             self._second.lags.append(start - intended)
         trace = Trace()
         client = client_of(k, op, len(self._zones), self._config.seed)
-        if (bulks := self._bulks[op]) is None:
-            outcome, status, length, _ = self._send(k, op, client, trace, start)
+        read = None
+        if (paged := self._paged[op]) is not None:
+            read = paged.read(k, start)
+            outcome, status, length = self._send_pages(read, k, op, client, trace)
+        elif (bulks := self._bulks[op]) is None:
+            outcome, status, length, parts = self._send(k, op, client, trace, start)
+            if parts is not None and self._part_rows is not None and not self._closed:
+                self._part_rows.add(entry(k, parts))
         elif self._helpers[op] is not None:
             outcome, status, length = self._call(bulks, k, op, client, trace)
         else:
@@ -556,15 +594,64 @@ class Engine:
         end = time.monotonic_ns()
         to = NO_INDEX if trace.node is None else trace.node
         self._record(k, op, outcome, status, client, to, trace.attempts, intended, start, end, length)
+        if read is not None:
+            self._release(read, op, client)
         return outcome in (_OK, _PARTIAL)
+
+    def _send_pages(self, read: Read, k: int, op: int, client: int, trace: Trace) -> tuple[int, int, int]:
+        """Go through the pages of a read: outcome, status of the last request, bytes of all answers. All of it has the
+        time of one request, but for what opensearch-py tries again."""
+        status, length, name = 0, 0, self._every[op].name
+        timer = None if self._library_policy else Timeout.start_new(self._config.client.timeout_s)
+        try:
+            zone = self._zones[client]
+            while (request := read.next()) is not None:
+                status, text = zone.sender(op)(request.method, request.path, body=request.body, headers=trace)
+                length += len(text)
+                read.take(status, text)
+                if read.outcome == _PARTIAL:
+                    self._said.partial(name, status, text, self._name_of(trace))
+            if read.says:
+                self._note_wrong(k, op, trace, read.says)
+            elif read.stale:
+                self._note_stale(k, op, trace)
+            outcome = int(read.outcome)
+        except Timeout as fired:
+            if fired is not timer:
+                raise
+            outcome = _TIMEOUT
+        except Exception as error:
+            outcome, status = of_error(error)
+            if status == 404 and read.began:  # the context was there, and a node that held it is not
+                outcome = Outcome.SERVER_ERROR
+            self._said.raised(name, error, self._name_of(trace))
+            if outcome == _UNKNOWN:
+                self._surprise(error)
+        finally:
+            if timer is not None:
+                timer.close()
+        return outcome, status, length
+
+    def _release(self, read: Read, op: int, client: int) -> None:
+        """Free what a read holds on the nodes, whatever came of it; where that fails, they do so soon."""
+        if (request := read.release()) is None:
+            return
+        with suppress(Exception), Timeout(self._config.client.timeout_s, False):
+            sender = self._zones[client].sender(op)
+            sender(request.method, request.path, body=request.body, headers=Trace())
 
     def _send_bulk(self, bulks: Bulks, k: int, op: int, client: int, trace: Trace, start: int) -> tuple[int, int, int]:
         """Send a bulk, and what was rejected of it again as often as its client does. Outcome, status of the last try,
         bytes of all answers."""
-        retry, fates = self._every[op].retry, Fates(bulks.numbers(k))
+        retry, fates = self._every[op].retry, Fates(numbers := bulks.numbers(k))
+        changing, plan = self._changing[op], None
+        if changing is not None and self._change_rows is not None and not self._closed:
+            plan = changing.plan(numbers)
+            self._change_rows.add(plan.rows)
+            self._change_rows.flush()  # before it is sent: what it may have changed must be known
         length, tries = 0, 0
         while True:
-            outcome, status, more, items = self._send(k, op, client, trace, start, (fates.due, tries > 0))
+            outcome, status, more, items = self._send(k, op, client, trace, start, (fates.due, tries > 0, plan))
             length, tries = length + more, tries + 1
             again = fates.told(outcome, items)
             if not again or retry is None or tries > retry.times:
@@ -573,6 +660,8 @@ class Engine:
                 break
         if (outcomes := fates.items) is not None:
             self._record_items(k, outcomes)
+        if changing is not None and plan is not None:
+            changing.told(plan, outcomes)
         return int(fates.outcome), status, length
 
     def _call(self, bulks: Bulks, k: int, op: int, client: int, trace: Trace) -> tuple[int, int, int]:
@@ -624,10 +713,17 @@ class Engine:
         return self._stop_ns is None
 
     def _send(
-        self, k: int, op: int, client: int, trace: Trace, start: int, some: tuple[Sequence[int], bool] | None = None
+        self,
+        k: int,
+        op: int,
+        client: int,
+        trace: Trace,
+        start: int,
+        some: tuple[Sequence[int], bool, Planned | None] | None = None,
     ) -> tuple[int, int, int, bytes | None]:
         """Send one request: its outcome, its status (0: none), the bytes of its answer, and the outcome of each
-        document of a bulk that was answered. ``some``: the documents of a bulk, and whether they were sent before."""
+        document of a bulk, or of each of several searches, that was answered. ``some``: the items of a bulk, whether
+        they were sent before, and what they do."""
         outcome, status, length = _UNKNOWN, 0, 0
         items = None
         asked = None
@@ -637,17 +733,23 @@ class Engine:
             zone = self._zones[client]
             operation = self._every[op]
             bulks = self._bulks[op]
+            searches: Searches | None = self._searches[op]
+            several: Sequence[Request] = ()
             at = self._indices[op]
             aliased = at.writes if operation.answer in WRITING else None
             # the number of the document that it writes, where it writes one; or of the arrival
             number = k * self._stride if operation.answer == "index" else k
             if some is not None and bulks is not None:
-                request = bulks.of(some[0])
+                request = bulks.of(some[0], some[2])
+            elif searches is not None:
+                request, several = searches.of(k)
             else:
                 request = (aliased or self._some.get(op) or at.requests).of(operation.kind, number)
             path = request.path if aliased is None else requiring_alias(request.path)
             if some is not None:
-                asked = at.judge.sent_bulk(path, some[0], again=some[1])
+                asked = at.judge.sent_bulk(path, some[0], again=some[1], plan=some[2])
+            elif searches is not None:
+                asked = at.judge.sent_searches(k, path, several, start)
             else:
                 asked = at.judge.sent(operation.answer, number, request, path, start)
             status, text = zone.sender(op)(request.method, path, body=request.body, headers=trace)
@@ -807,8 +909,9 @@ class Engine:
             if not self._closed:
                 if self._item_rows is not None:  # first: a bulk's own row says that its documents are there
                     self._item_rows.flush()
-                if self._told_rows is not None:
-                    self._told_rows.flush()
+                for rows in (self._told_rows, self._part_rows):
+                    if rows is not None:
+                        rows.flush()
                 self._rows.flush()
 
     def _keep_measuring_the_machine(self) -> None:

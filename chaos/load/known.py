@@ -47,11 +47,13 @@ class Known:
         for n in range(documents):
             self._least.update(found_by(preload_id(n)))
         self._most = Counter(self._least)
+        self._before = Counter(self._least)
         self._fresh: deque[tuple[int, Collection[Asked]]] = deque(maxlen=MOST_FRESH)
         unknown = -1 if alone else sys.maxsize
         self._alone = alone
         self.last = {"p": documents - 1, "c": keys - 1 if alone else unknown, "w": unknown, "v": unknown}
         """The highest number of each kind of id that was there before or has been sent."""
+        self._left: Counter[Asked] = Counter()
         self._all = documents + keys
 
     def sent(self, doc_id: str) -> None:
@@ -61,6 +63,31 @@ class Known:
         self._all += 1
         for each in self._found_by(doc_id):
             self._most[each] += 1
+
+    def updating(self, doc_id: str, held: str) -> None:
+        """An update begins: its document has had the content of the document ``held``, and is to have that of
+        ``doc_id``. From now on searches may find it by either, and must find it by neither."""
+        number = number_of(doc_id)
+        self.last["w"] = max(self.last["w"], number)
+        for each in self._found_by(doc_id):
+            self._most[each] += 1
+        self.leaving(held)
+
+    def leaving(self, held: str) -> None:
+        """A document that has this content may be gone from now on, or have another."""
+        if self._after is not None:
+            asked = self._found_by(held)
+            self._least.subtract(asked)  # what is not counted yet is taken off before it is
+            self._left.update(asked)
+
+    def before(self, asks: Asked | None) -> int:
+        """How many of the documents that were there before the load a search must find, always."""
+        return 0 if asks is None else self._before[asks]
+
+    def left(self, asks: Asked | None) -> int:
+        """How many documents that were to be found have been changed so far: a search that is under way meanwhile need
+        not find those that are more than when it was sent."""
+        return 0 if asks is None else self._left[asks]
 
     def acknowledged(self, doc_id: str, t: int) -> None:
         """It was acknowledged at ``t`` (CLOCK_MONOTONIC ns); these come in the order of their times."""
@@ -72,7 +99,7 @@ class Known:
         fresh = self._fresh
         while fresh and fresh[0][0] <= t:
             self._least.update(fresh.popleft()[1])
-        return 0 if asks is None else self._least[asks]
+        return 0 if asks is None else max(0, self._least[asks])
 
     def most(self, asks: Asked | None) -> int:
         """How many documents a search can find that is answered now."""

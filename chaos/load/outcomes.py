@@ -54,12 +54,38 @@ def answered(kind: str, status: int, text: str | bytes) -> tuple[Outcome, Any]:
     outcome = of_status(status)
     if outcome is not Outcome.OK:
         return outcome, None
-    judged = _WHOLE[kind]
     try:
         answer = json.loads(text)
-        return (Outcome.OK if judged(answer) else Outcome.PARTIAL), answer
+        return whole(kind, answer), answer
     except UNREADABLE:
         return Outcome.GARBLED, None
+
+
+def whole(kind: str, answer: Any) -> Outcome:
+    """Whether a decoded answer says that it is whole: ok, or partial. Raises one of UNREADABLE for what is no such
+    answer."""
+    return Outcome.OK if _WHOLE[kind](answer) else Outcome.PARTIAL
+
+
+def of_parts(outcomes: bytes) -> Outcome:
+    """The outcome of several searches in one request by those of each: theirs where they are all the same; partial
+    where a part of them was good."""
+    kinds = set(outcomes)
+    for worst in (Outcome.WRONG, Outcome.GARBLED):
+        if worst in kinds:
+            return worst
+    return Outcome(kinds.pop()) if len(kinds) == 1 else Outcome.PARTIAL
+
+
+def of_failed(part: dict[str, Any]) -> Outcome:
+    """The outcome of one of several searches that was not done. Raises one of UNREADABLE for what does not say why."""
+    status, error = part["status"], part["error"]
+    if type(status) is not int or not isinstance(error, dict):
+        raise TypeError("a failure that does not say why")
+    if status == 403 and error.get("type") == "cluster_block_exception":
+        return Outcome.SERVER_ERROR
+    outcome = of_status(status)
+    return Outcome.WRONG if outcome is Outcome.OK else outcome
 
 
 # Whether an answer says that it is whole. Each raises one of UNREADABLE for one of another shape: null or "0" instead

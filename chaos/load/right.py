@@ -30,10 +30,11 @@ from opensearchpy.exceptions import TransportError
 
 from chaos.base.ids import is_key, write_id
 from chaos.base.operations import ADMIN
-from chaos.history.format import ACKNOWLEDGED_ITEMS, Outcome
+from chaos.history.format import ACKNOWLEDGED_ITEMS, Action, Outcome
 from chaos.load import admin, bulks
+from chaos.load.changes import Planned, Updates
 from chaos.load.known import Known, numbered
-from chaos.load.outcomes import answered, of_status
+from chaos.load.outcomes import answered, of_failed, of_parts, of_status, whole
 from chaos.load.workload import Asked, Request, Workload
 from chaos.opensearch.rest import UNREADABLE
 
@@ -56,7 +57,9 @@ _UNSOURCED = ("_source", "stored_fields", "script_fields")
 
 class Sent(NamedTuple):
     """A request that is under way. ``id``: of the document that it is about; ``least``: what a search must find;
-    ``numbers``: of the documents of a bulk."""
+    ``numbers``: of the items of a bulk; ``plan``: what they do, where some change documents. ``left``: how many of the
+    documents that it asks for had been changed by then (:meth:`chaos.load.known.Known.left`). ``parts``: the searches
+    in one request."""
 
     kind: str
     path: str
@@ -65,12 +68,16 @@ class Sent(NamedTuple):
     asks: Asked | None = None
     least: int = 0
     numbers: Sequence[int] = ()
+    plan: Planned | None = None
+    left: int = 0
+    parts: tuple[Sent, ...] = ()
 
 
 class Judged(NamedTuple):
     """What became of a request. ``says``: what is wrong with its answer, or empty. ``stale``: it lacks documents.
     ``items``: the outcome of each document of a bulk that was answered for each
-    (:class:`~chaos.history.format.ItemOutcome`)."""
+    (:class:`~chaos.history.format.ItemOutcome`), or of each of several searches
+    (:class:`~chaos.history.format.Outcome`)."""
 
     outcome: Outcome
     says: str = ""
@@ -105,7 +112,8 @@ class Judge:
     ``index``: its concrete name, also where writes go by an alias. ``shards``: its primary shards; ``copies``: of each
     shard, primaries too; None where that is not known, and then they are not held against answers. ``pause``: lets
     other requests on, between the documents of a large bulk. ``automatic``: written documents have ids of
-    OpenSearch's; by which of ours one is known stands in its source, and it may be there more than once.
+    OpenSearch's; by which of ours one is known stands in its source, and it may be there more than once. ``updates``:
+    those that the load has sent; None: written documents never change.
     """
 
     def __init__(
@@ -118,10 +126,11 @@ class Judge:
         copies: int | None = None,
         pause: bulks.Pause = bulks.no_pause,
         automatic: bool = False,
+        updates: Updates | None = None,
     ) -> None:
-        self._automatic = automatic
+        self._automatic, self._updates = automatic, updates
         self._known, self._index, self._pause = known, index, pause
-        self._shards, self._copies = shards, copies
+        self.shards, self._copies = shards, copies
         self._workload = workload
         self._document = functools.lru_cache(KEPT)(self._follows)
 
@@ -137,7 +146,7 @@ class Judge:
         kind = request.answer or kind
         if kind == "search":
             least = max(request.least_hits, self._known.least(request.asks, t))
-            return Sent(kind, path, request.body, "", request.asks, least)
+            return Sent(kind, path, request.body, "", request.asks, least, left=self._known.left(request.asks))
         if kind == "index":
             doc_id = write_id(k)
             self._known.sent(doc_id)
@@ -146,12 +155,62 @@ class Judge:
             doc_id = doc_id if by_id else ""  # a package's own way to get one: which it must be is not known
         return Sent(kind, path, request.body, doc_id)
 
-    def sent_bulk(self, path: str, numbers: Sequence[int], *, again: bool = False) -> Sent:
-        """A bulk of these documents is about to be sent. ``again``: it was before."""
+    def sent_bulk(self, path: str, numbers: Sequence[int], *, again: bool = False, plan: Planned | None = None) -> Sent:
+        """A bulk of these items is about to be sent. ``again``: it was before. ``plan``: what they do; None: each
+        writes a new document."""
         for piece in () if again else bulks.in_pieces(numbers, self._pause):
             for n in piece:
-                self._known.sent(write_id(n))
-        return Sent("bulk", path, None, "", numbers=numbers)
+                action, _, held = plan.of(n) if plan is not None else (Action.CREATE, n, n)
+                if action == Action.CREATE:
+                    self._known.sent(write_id(n))
+                elif action == Action.UPDATE:
+                    self._known.updating(write_id(n), write_id(held))
+                else:
+                    self._known.leaving(write_id(held))
+        return Sent("bulk", path, None, "", numbers=numbers, plan=plan)
+
+    def sent_searches(self, k: int, path: str, parts: Sequence[Request], t: int) -> Sent:
+        """Several searches are about to be sent in one request at ``t`` (CLOCK_MONOTONIC ns)."""
+        return Sent(
+            "msearch", path, None, "", parts=tuple(self.sent("search", k, each, each.path, t) for each in parts)
+        )
+
+    def _of_searches(self, sent: Sent, status: int, text: str | bytes) -> Judged:
+        if (outcome := of_status(status)) is not Outcome.OK:
+            return Judged(outcome)
+        try:
+            responses = json.loads(text)["responses"]
+            if type(responses) is not list:
+                raise TypeError("responses that are no list")
+        except UNREADABLE:
+            return Judged(Outcome.GARBLED)
+        if len(responses) != len(sent.parts):
+            says = f"{len(sent.parts)} searches in one request answered for {len(responses)}"
+            return Judged(Outcome.WRONG, says)
+        judged = []
+        for part, answer in zip(sent.parts, responses, strict=True):
+            judged.append(self._of_part(part, answer))
+            self._pause()
+        outcomes = bytes(each.outcome for each in judged)
+        says = next((each.says for each in judged if each.says), "")
+        return Judged(of_parts(outcomes), says, any(each.stale for each in judged), outcomes)
+
+    def _of_part(self, part: Sent, answer: Any) -> Judged:
+        """What one of several searches comes to: what it would alone."""
+        try:
+            if answer["status"] != 200 or "error" in answer:
+                outcome = of_failed(answer)
+                says = f"search answered with status 200 and an error: {_short(answer['error'])}"
+                return Judged(outcome, says if outcome is Outcome.WRONG else "")
+            outcome = whole(part.kind, answer)
+            if part.kind == "query":
+                return Judged(outcome)
+            says, stale = self.search(answer, part, whole=outcome is Outcome.OK)
+        except UNREADABLE:
+            return Judged(Outcome.GARBLED)
+        if says:
+            return Judged(Outcome.WRONG, says)
+        return Judged(Outcome.PARTIAL if stale else outcome, stale=stale)
 
     def _of_bulk(self, sent: Sent, status: int, text: str | bytes, t: int) -> Judged:
         outcome = of_status(status)
@@ -165,11 +224,12 @@ class Judge:
                 self._copies,
                 self._pause,
                 automatic=self._automatic,
+                plan=sent.plan,
             )
         except UNREADABLE:
             return Judged(Outcome.GARBLED)
         for n, item in zip(sent.numbers, items, strict=True):
-            if item in ACKNOWLEDGED_ITEMS:
+            if item in ACKNOWLEDGED_ITEMS and (sent.plan is None or sent.plan.of(n)[0] != Action.DELETE):
                 self._known.acknowledged(write_id(n), t)
         return Judged(outcome, says, items=items)
 
@@ -180,6 +240,8 @@ class Judge:
         if sent.kind == ADMIN:
             outcome = of_status(status)
             return Judged(admin.judge(sent.path, text) if outcome is Outcome.OK else outcome)
+        if sent.kind == "msearch":
+            return self._of_searches(sent, status, text)
         outcome, answer = answered(sent.kind, status, text)
         if answer is None or sent.kind == "query":
             return Judged(outcome)
@@ -252,7 +314,7 @@ class Judge:
         ``whole``: it says that all shards answered; otherwise its numbers are those of the shards that did.
         """
         what = "search" if sent.asks is None else f"search for {sent.asks}"
-        planned = self._shards if asks_every_shard(sent.path) else None
+        planned = self.shards if asks_every_shard(sent.path) else None
         if says := shards_wrong(answer["_shards"], planned):
             return f"{what} answered with {says}", False
         total, exact = _total(answer["hits"]["total"])
@@ -263,18 +325,31 @@ class Judge:
             hits = answer["hits"].get("hits", [])
             if type(hits) is not list:
                 raise TypeError("hits that are no list")
-            if says := self._hits(hits, sent.asks, wanted, asked):
+            if says := self.hits(hits, sent.asks, wanted, asked):
                 return f"{what} {says}", False
             if whole and asked.size is not None and len(hits) != min(asked.size, total):
                 return f"{what} answered with {len(hits)} hits of {total} that it counts", False
-        least = sent.least if exact else min(sent.least, asked.counted)
+        least = self.least_now(sent)
+        least = least if exact else min(least, asked.counted)
         return "", whole and total < least
+
+    def least_now(self, sent: Sent) -> int:
+        """How many documents a search must find that is answered now: those that changed meanwhile it need not."""
+        return sent.least - (self._known.left(sent.asks) - sent.left)
+
+    def most(self, asks: Asked | None) -> int:
+        """How many documents a search can find that is answered now."""
+        return sys.maxsize if self._automatic else self._known.most(asks)
+
+    def there_before(self, asks: Asked | None) -> int:
+        """How many documents from before the load a search must find."""
+        return self._known.before(asks)
 
     def by_ids(self, answer: Mapping[str, Any], ids: Sequence[str]) -> str:
         """What is wrong with a search for these ids; for a single one it asks one shard. It may not find them yet, and
         each more than once: that is the finding of the check on visibility."""
         what = "search for the id" if len(ids) == 1 else f"search for {len(ids)} ids, with"
-        if says := shards_wrong(answer["_shards"], 1 if len(ids) == 1 else self._shards):
+        if says := shards_wrong(answer["_shards"], 1 if len(ids) == 1 else self.shards):
             return f"{what} {ids[0]} answered with {says}"
         hits, total = answer["hits"].get("hits", []), _total(answer["hits"]["total"])[0]
         asked = set(ids)
@@ -296,7 +371,8 @@ class Judge:
         content = None if is_key(doc_id) else json.loads(self._workload.body(doc_id))
         return Document(*found, content, self._workload.found_by(doc_id))
 
-    def _hits(self, hits: list[Any], asks: Asked | None, wanted: frozenset[str], asked: Searched) -> str:
+    def hits(self, hits: list[Any], asks: Asked | None, wanted: frozenset[str], asked: Searched) -> str:
+        """What is wrong with the hits of an answer. ``wanted``: the fields that each must have."""
         last, seen = self._known.last, set()
         named, identified = "_index" in wanted, "_id" in wanted
         sourced = "_source" in wanted and asked.sourced
@@ -318,6 +394,10 @@ class Judge:
             it = self._document(doc_id)
             if it is None or it.number > last[it.kind]:
                 return f"answered with the hit {_short(doc_id)}, which this load never sent"
+            if self._updates is not None and it.kind == "w":
+                if not sourced:
+                    continue  # by what it is to be found depends on its content
+                it = self._as_changed(it, hit["_source"])
             if asks is not None and asks not in it.found_by:
                 return f"answered with the hit {doc_id}, which does not match"
             if sourced and it.content is not None and hit["_source"] != it.content:
@@ -329,6 +409,15 @@ class Judge:
             if scores != sorted(scores, reverse=True):
                 return "answered with hits out of order"
         return ""
+
+    def _as_changed(self, it: Document, source: Any) -> Document:
+        """What a written document must be, given the number that its content says: its own, or that of an update of it.
+        Which of them it has may be any: a search sees what was there at the last refresh."""
+        number = _object(source).get(self._workload.value)
+        if type(number) is not int or number == it.number or self._updates is None:
+            return it
+        held = self._document(write_id(number)) if self._updates.document(number) == it.number else None
+        return held or it
 
     def named(self, what: str, doc_id: str, answer: Mapping[str, Any], fields: frozenset[str]) -> str:
         """Whether it speaks of this document and our index, and of a get whether it has found it."""

@@ -62,6 +62,9 @@ class Said:
             if isinstance(body, dict) and isinstance(body.get("items"), list):
                 for of_item, item in bulks.failures(body["items"]):
                     self._note(op, of_item, item, node)
+            elif isinstance(body, dict) and isinstance(body.get("responses"), list):
+                for part in body["responses"]:
+                    self._note(op, int(part.get("status", status)), part, node)
             else:
                 self._note(op, status, body, node)
         except UNREADABLE:

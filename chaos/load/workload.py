@@ -13,6 +13,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import combinations
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -70,8 +71,19 @@ def as_column(values: list[Any]) -> npt.NDArray[Any]:
     return column
 
 
+def _same_keys(one: Any, other: Any) -> bool:
+    """Whether two values have the same keys, and the objects in them too. Whatever is no object is replaced whole."""
+    if not (isinstance(one, dict) and isinstance(other, dict)):
+        return True
+    return one.keys() == other.keys() and all(_same_keys(value, other[key]) for key, value in one.items())
+
+
 class Requests(Protocol):
-    """Makes the request of each arrival from its number alone."""
+    """Makes the request of each arrival from its number alone.
+
+    One that has a method ``search(k, place)`` says by it the searches of an arrival that sends several in one request
+    (:mod:`chaos.load.searches`); of others those of so many arrivals are taken.
+    """
 
     def of(self, kind: str, k: int) -> Request:
         """The request of arrival ``k``. ``kind``: one of those that the workload's operations are made of. Of a write
@@ -204,6 +216,16 @@ class Workload(ABC):
             wrong = f"its documents cannot be made: {type(error).__name__}: {error}"
         if wrong is not None:
             raise InvalidInput(f"the workload '{self.name}': {wrong}", remedy="see 'A workload' in CONTRIBUTING.md")
+
+    def refuse_updates(self) -> None:
+        """Raises InvalidInput where an update would not leave a document with its content. OpenSearch puts the objects
+        of an update into those that are there, so a key that only the old content has would stay."""
+        some = [json.loads(self.body(write_id(n))) for n in range(TRIED)]
+        if not all(_same_keys(*pair) for pair in combinations(some, 2)):
+            says = (
+                f"documents of the workload '{self.name}' have other keys from one to the next, so none can be updated"
+            )
+            raise InvalidInput(says, remedy="leave update out of the load's actions, or take another workload")
 
     def _unfit(self) -> Iterator[str]:
         yield from self._unfit_mapping()

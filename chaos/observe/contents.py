@@ -39,6 +39,7 @@ import numpy.typing as npt
 from chaos.base.ids import is_key
 from chaos.load import workloads
 from chaos.load.workload import Workload, as_column
+from chaos.observe.changed import Changed, undecided
 from chaos.observe.copies import CopySearch, NotRead, P, odd_answer, page
 from chaos.observe.idsets import KEY, KINDS, Collected, Ids, Ints, Numbers, parsed, parts
 from chaos.opensearch.rest import UNREADABLE
@@ -85,7 +86,8 @@ class Contents:
     that are none of ours hold, where they do not follow from the id. ``wanted``: of how many documents the source was
     to be looked at. ``compared``: the ids of those whose source was. ``indexed``: of those whose index was, the words
     at least. ``phrases``: how many were looked for by their whole text. ``wrong``: by id, by way (see :data:`WAYS`), in
-    words, of the first :data:`TOLD` documents and all keys. ``error``: why there is no more.
+    words, of the first :data:`TOLD` documents and all keys. ``outdated``: those whose doc values are of a content from
+    before an update. ``error``: why there is no more.
     """
 
     workload: Workload = field(default_factory=lambda: workloads.named(workloads.DEFAULT))
@@ -96,6 +98,7 @@ class Contents:
     indexed: Ids = field(default_factory=Ids)
     phrases: int = 0
     wrong: dict[str, dict[str, str]] = field(default_factory=dict)
+    outdated: Collected = field(default_factory=Collected)
     error: str | None = None
     _untold: dict[str, Collected] = field(default_factory=dict)
 
@@ -116,6 +119,8 @@ class Contents:
         held = {name: _only(fields[name]) for name in self.workload.fields if name in fields}
         if is_key(id) and type(value := held.get(self.workload.value)) is int:
             self.values[id] = value
+        if isinstance(self.workload, Changed):
+            self.workload.settle(id, held)
         try:
             right = self.workload.numbers(id, self.values.get(id, 0))
         except ValueError:  # nobody's: there is nothing that it should be
@@ -124,6 +129,8 @@ class Contents:
         if not same(right, held):
             if is_key(id):
                 self.held[id] = held
+            if isinstance(self.workload, Changed) and self.workload.outdated(id, held):
+                self.outdated.add_one(id)
             self.blame(id, "doc_values", differs(right, held))
 
     def right(self, id: str) -> dict[str, Any]:
@@ -158,14 +165,15 @@ def odd(
 ) -> npt.NDArray[np.bool_]:
     """Which documents of a page have other doc values than they must have, or must be looked at one by one.
 
-    ``kinds`` and ``numbers``: of their ids. Keys of compare-and-set and ids that are none of ours are among them.
+    ``kinds`` and ``numbers``: of their ids. Keys of compare-and-set, ids that are none of ours, and documents of which
+    several contents are right are among them.
     """
     found: npt.NDArray[np.bool_] = (kinds == KEY) | (kinds < 0)
     for code, kind in enumerate(KINDS):
         rows = np.flatnonzero(kinds == code)
         if code != KEY and len(rows):
             some = hits if len(rows) == len(hits) else [hits[row] for row in rows.tolist()]
-            found[rows] = _odd(workload, kind, numbers[rows], some)
+            found[rows] = _odd(workload, kind, numbers[rows], some) | undecided(workload, kind, numbers[rows])
     return found
 
 
@@ -276,6 +284,8 @@ class Sourced:
             self._ids = [str(hit["_id"]) for hit in found.hits]
             self._kinds, self._numbers = parsed(self._ids)
             alone = (self._kinds == KEY) | (self._kinds < 0)
+            for code, kind in enumerate(KINDS):
+                alone |= (self._kinds == code) & undecided(workload, kind, self._numbers)
             for row in np.flatnonzero(~alone).tolist():
                 alone[row] = not same(workload.content(self._ids[row]), found.hits[row].get("_source"))
         except UNREADABLE as error:

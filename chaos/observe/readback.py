@@ -22,6 +22,10 @@ Copies are only compared when they had time to become equal: with segment replic
 segments after the refresh, and a write that was still under way may arrive late. What differs or is wrong is read
 again after pauses, and only what still is has *diverged* or is wrong.
 
+A document that the load has updated must have the content of its last acknowledged update; one that has an earlier
+one is *outdated* besides being wrong: that update was lost. One whose delete was acknowledged must be gone from every
+copy, and has *returned* where it is on one (:mod:`chaos.observe.changed`).
+
 Which shard an id belongs to follows OpenSearch's routing (:mod:`chaos.opensearch.routing`).
 """
 
@@ -40,10 +44,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chaos.base.errors import ChaosError, LabError
-from chaos.base.ids import is_key, is_ours
+from chaos.base.ids import is_key, is_ours, write_id
 from chaos.history.format import CallerTold
 from chaos.load import workloads
 from chaos.load.workload import Workload
+from chaos.observe.changed import Changed, apart, of_held
 from chaos.observe.contents import SOURCES, WAYS, WHOLE, Contents, Sourced, Wanted, chosen, look_inside, odd
 from chaos.observe.copies import CopySearch, NotRead, Shared, odd_answer, page
 from chaos.observe.idsets import Collected, Ids, parsed, parts
@@ -169,7 +174,7 @@ class Asked:
 def _read_copy(lab: Lab, copy: ShardCopy, asked: Asked) -> CopyRead:
     """All ids of one copy with their doc values, and the content of those documents that are wanted."""
     workload = asked.workload
-    result = CopyRead(copy, inside=Contents(workload))
+    result = CopyRead(copy, inside=Contents(apart(workload)))
     order = (workload.value, workload.unique)
     searched = CopySearch(lab, copy, order, asked.window, routed=asked.automatic)
     body = {"_source": False, "docvalue_fields": list(workload.fields), "seq_no_primary_term": True}
@@ -244,6 +249,7 @@ def read_back(
     live = [c for c in seen.copies if c.index == index and c.state in ("STARTED", "RELOCATING") and c.node]
     says(f"reading {len(acknowledged)} acknowledged documents back from {len(live)} copies")
     wanted = chosen(_ours(acknowledged, fates), shards, routing_shards, seed)
+    workload = of_held(workload, fates.held if fates is not None else None)
     asked = Asked(workload, wanted, seed, window, automatic=automatic)
     reads = _read(lab, live, asked)
     missing = set(range(shards)) - {copy.shard for copy in live}
@@ -341,7 +347,7 @@ def _kept_out_of_collections() -> Iterator[None]:
 
 def _ours(acknowledged: Ids, fates: Written | None) -> Ids:
     """Every document of which it is known what it must be, where it is there."""
-    return acknowledged | fates.open | fates.refused if fates is not None else acknowledged
+    return acknowledged | fates.open | fates.refused | fates.doubtful if fates is not None else acknowledged
 
 
 def compare(
@@ -401,6 +407,7 @@ class Comparison:
         """How many of what was acknowledged are on any copy."""
         self.unsure = _ours(Ids(), fates)
         """Documents of ours that were not acknowledged: they must be right if they are there."""
+        self.unsure_of_deletes = fates.deleted | fates.doubtful if fates is not None else Ids()
         self.acknowledged = acknowledged
         self.wrong = self._wrong()
         self.keys = _keys(reads)
@@ -443,7 +450,43 @@ class Comparison:
         found = {shard for shard, lacks in self.missing.items() if any(each & self.diverged for _, each in lacks)}
         found |= {shard for shards in self.wrong.values() for shard in shards}
         found |= {read.copy.shard for read in self.reads if read.error is not None}
-        return found | {shard_of(key, self.shards, self.routing_shards) for key in self._torn_keys()}
+        torn = [*self._torn_keys(), *self._torn_updates()]
+        return found | {shard_of(id, self.shards, self.routing_shards) for id in torn}
+
+    def _torn_updates(self) -> dict[str, list[dict[str, Any]]]:
+        """Documents of which an update has no clear answer, and that hold it on one copy and not on another: by id
+        what each copy holds."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for reads in self.by_shard.values():
+            settled = [
+                (read, read.inside.workload.settled)
+                for read in reads
+                if read.error is None and isinstance(read.inside.workload, Changed)
+            ]
+            for document in sorted(set().union(*(each for _, each in settled))):
+                held = {each[document] for _, each in settled if document in each}
+                if len(held) > 1:
+                    found[write_id(document)] = [
+                        {"node": read.copy.node, "primary": read.copy.primary, "holds": write_id(each[document])}
+                        for read, each in settled
+                        if document in each
+                    ]
+        return found
+
+    def _changes(self) -> dict[str, Any]:
+        """What became of documents that the load has changed; nothing where it changed none."""
+        if self.fates is None or self.fates.held is None:
+            return {}
+        returned, outdated = self.beyond & self.fates.deleted, Ids()
+        for read in self.reads:
+            outdated |= read.inside.outdated.ids() & (self.acknowledged | self.unsure)
+        return {
+            "returned": returned.first(NAMED),
+            "returned_count": len(returned),
+            "outdated": outdated.first(NAMED),
+            "outdated_count": len(outdated),
+            "changes": self.fates.held.counts(),
+        }
 
     def _torn_keys(self) -> list[str]:
         """Keys of compare-and-set of which two copies hold different versions."""
@@ -462,7 +505,9 @@ class Comparison:
             reason = f"{len(unread)} copies could not be read: {unread[0].error}"
         elif not reads:
             reason = "there was no live copy to read"
-        torn = self._torn_keys()
+        torn, versions = self._torn_keys(), self._torn_updates()
+        named = [{"id": key, "missing_on": [], "values": self.keys[key]} for key in torn]
+        named += [{"id": id, "missing_on": [], "values": values} for id, values in versions.items()]
         wrong = Ids()
         for shards in self.wrong.values():
             for _, each in chain.from_iterable(shards.values()):
@@ -479,10 +524,8 @@ class Comparison:
             "copies": [read.to_json() for read in reads],
             "lost": self.lost.first(NAMED),
             "lost_count": len(self.lost),
-            "diverged": [*self._diverged(), *({"id": key, "missing_on": [], "values": self.keys[key]} for key in torn)][
-                :NAMED
-            ],
-            "diverged_count": len(self.diverged) + len(torn),
+            "diverged": [*self._diverged(), *named][:NAMED],
+            "diverged_count": len(self.diverged) + len(named),
             "wrong_content": wrong.first(NAMED),
             "wrong_content_count": len(wrong),
             **self._named_wrong(),
@@ -490,7 +533,8 @@ class Comparison:
             "unavailable_count": self.unavailable,
             "unavailable_shards": sorted(set(range(self.shards)) - set(self.by_shard) - set(self.destroyed)),
             "destroyed_shards": sorted(self.destroyed),
-            "unacknowledged_present": len(self.beyond),
+            "unacknowledged_present": len(self.beyond - self.unsure_of_deletes),
+            **self._changes(),
         }
 
     def _diverged(self) -> list[dict[str, Any]]:
@@ -616,7 +660,7 @@ def _beyond(beyond: Ids, fates: Written | None) -> dict[str, Any]:
     found = {
         "recovered": beyond & fates.open,
         "resurrected": beyond & fates.refused,
-        "unexpected": beyond - fates.open - fates.refused,
+        "unexpected": beyond - fates.open - fates.refused - fates.deleted - fates.doubtful,
     }
     named = {name: ids.first(NAMED) for name, ids in found.items()}
     counted = {f"{name}_count": len(ids) for name, ids in found.items()}

@@ -7,6 +7,9 @@ itself when it loses the primary, and what the client is told is the fate of the
 (ConcurrentSeqNoVersioningIT, ``TransportReplicationAction``). The same goes for a refused connection after
 other attempts of the same request, and for a garbled answer: who sends it may have done the write, and has not said
 so. The same of each document of a bulk that is not acknowledged. An id that is in none of the three was never sent.
+
+Where items of bulks update or delete documents, an acknowledged one must hold what its last change left it with, be
+gone (*deleted*), or may be either (*doubtful*): :mod:`chaos.observe.changed`.
 """
 
 from __future__ import annotations
@@ -20,21 +23,30 @@ import numpy as np
 
 from chaos.history import History
 from chaos.history.models import WRITES
+from chaos.observe.changed import Held
 from chaos.observe.idsets import Ids, Ints
 
 
 @dataclass
 class Written:
-    """Ids by fate; texts are taken too. ``probes``: those of the probes of visibility, whatever their fate."""
+    """Ids by fate; texts are taken too. ``probes``: those of the probes of visibility, whatever their fate.
+
+    ``deleted``: acknowledged, and so was their delete. ``doubtful``: acknowledged, and their delete has no clear
+    answer. ``held``: what changed documents hold; None where none was to change.
+    """
 
     acknowledged: Ids = field(default_factory=Ids)
     refused: Ids = field(default_factory=Ids)
     open: Ids = field(default_factory=Ids)
     probes: Ids = field(default_factory=Ids)
+    deleted: Ids = field(default_factory=Ids)
+    doubtful: Ids = field(default_factory=Ids)
+    held: Held | None = None
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            setattr(self, each.name, Ids.of(getattr(self, each.name)))
+            if each.name != "held":
+                setattr(self, each.name, Ids.of(getattr(self, each.name)))
 
     @classmethod
     def of(
@@ -55,6 +67,11 @@ class Written:
         are written there.
         """
         writes = writes_of(history, writers, stride, alone=alone)
+        held, deleted, doubtful = None, Ids(), Ids()
+        if len(changes := history.changes):
+            held = Held.of(changes, writes.acknowledged, writes.refused)
+            deleted, doubtful = Ids({"w": held.deleted}), Ids({"w": held.doubtful})
+            writes = _documents(writes, held)
         known = Ids({"w": writes.acknowledged, "p": np.arange(documents), "c": np.arange(keys)})
         ids = {event["n"]: event["id"] for event in history.probes if event["kind"] == "write" and probes}
         fates = {event["n"]: event for event in history.probes if event["kind"] == "written"}
@@ -72,6 +89,9 @@ class Written:
             Ids({"w": writes.refused}) | refused,
             Ids({"w": writes.open}) | unsure,
             Ids.of(ids.values()),
+            deleted,
+            doubtful,
+            held,
         )
 
 
@@ -81,6 +101,19 @@ class Writes(NamedTuple):
     acknowledged: Ints
     refused: Ints
     open: Ints
+
+
+def _documents(items: Writes, held: Held) -> Writes:
+    """The documents, given the fates of all items: those that changed one made none of their own. What was changed had
+    been acknowledged before, and what was deleted, or may have been, is acknowledged no more."""
+    changes = held.changes
+    gone = np.concatenate([held.deleted, held.doubtful])
+    known = np.setdiff1d(np.union1d(items.acknowledged, changes.document), changes.item)
+    return Writes(
+        np.setdiff1d(known, gone),
+        np.setdiff1d(items.refused, changes.item),
+        np.setdiff1d(items.open, np.concatenate([changes.item, changes.document])),
+    )
 
 
 def writes_of(history: History, writers: Mapping[str, int], stride: int = 1, *, alone: bool = True) -> Writes:

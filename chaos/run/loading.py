@@ -97,6 +97,8 @@ class Loading(RunState):
     def driver_config(self, *, planned: bool = False) -> DriverConfig:
         """``planned``: before there is a lab, so that nobody knows where clients will reach nodes."""
         topology, load = self.experiment.topology, self.experiment.load
+        if any(each.actions is not None and each.actions.update for each in load.every):
+            self.workload.refuse_updates()
         limits = self.instruments.provided(ProcessorSets)
         weighed = topology.weights or any(
             isinstance(action, Weights) for each in self.experiment.phases for action in each.do
@@ -166,6 +168,10 @@ class Loading(RunState):
             "queries": operation.queries,
             "place": operation.index,
             "calls": operation.calls,
+            "actions": operation.actions.weights if operation.actions is not None else None,
+            "searches": operation.searches,
+            "pages": operation.pages or 1,
+            "size": operation.size,
         }
 
     @property

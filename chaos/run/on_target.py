@@ -69,13 +69,19 @@ OF_LIBRARY = 4
 def most_requests(experiment: Experiment) -> float:
     """Requests per second that the load makes at most, but for those that look for documents of visibility.
 
-    A bulk counts as its documents: a cap was agreed on for requests of one document. A compare-and-set is a get and a
-    write; a client that tries again makes each request that often, and so does a helper.
+    A bulk counts as its documents, an msearch as its searches, and a read through pages as its pages and what opens and
+    frees it: a cap was agreed on for requests of one document. A compare-and-set is a get and a write; a client that
+    tries again makes each request that often, and so does a helper.
     """
     load = experiment.load
     tries = load.client.attempts
     rate = sum(
-        float(each.rate) * each.items * (1 + _again(each)) * (OF_LIBRARY if each.client else tries)
+        float(each.rate)
+        * each.items
+        * each.searches
+        * (each.pages + 2 if each.pages else 1)
+        * (1 + _again(each))
+        * (OF_LIBRARY if each.client else tries)
         for each in load.operations
     )
     rate += 2 * float(load.cas.rate) * tries if load.cas is not None else 0.0

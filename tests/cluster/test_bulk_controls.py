@@ -48,12 +48,16 @@ def loaded(
     helper: str | None = None,
     operations: Any = None,
     indices: Any = (),
+    actions: tuple[int, int, int] | None = None,
+    bulks: int = FEWEST,
 ) -> tuple[History, Proxy]:
     """The history of a load of bulks through the proxy; no bulk was left without an answer."""
     (folder / "plan.json").write_text("{}")
     node = lab.topology.data_nodes[0]
     by = None if helper is None else HelperConfig(kind=helper)
-    usual = OperationConfig(name="write", kind="bulk", rate=10, items=ITEMS, automatic=automatic, helper=by)
+    usual = OperationConfig(
+        name="write", kind="bulk", rate=10, items=ITEMS, automatic=automatic, helper=by, actions=actions
+    )
     operations = operations or (usual,)
     client = {"kind": "pinned", "node": node.name} if by is None else {"kind": "opensearch-py"}
     with doors(lab) as behind, lying(behind.door(lab.administration(node.name)), LIES[lie]) as proxy:
@@ -71,12 +75,13 @@ def loaded(
         try:
             driver.start()
             driver.go()
-            wait_for(lambda: driver.status.get("sent_total", 0) > FEWEST, 60)
+            wait_for(lambda: driver.status.get("sent_total", 0) > bulks, 60)
             assert driver.stop()
         finally:
             driver.kill()
     history = History.open(folder)
-    assert len(history.items) == len(history.arrivals) == len(proxy.spoilt) > FEWEST
+    assert len(history.items) == len(history.arrivals) > bulks
+    assert actions is not None or len(proxy.spoilt) == len(history.items)
     return history, proxy
 
 
@@ -199,3 +204,46 @@ def test_of_two_writers_and_two_indices_each_document_is_found_where_it_belongs(
         assert whole["acknowledged"] == sum(history.items.sizes)
     finally:
         administer(cluster, "DELETE", f"/{OTHER}?ignore_unavailable=true")
+
+
+# ---- updates and deletes ----------------------------------------------------------------------------------------
+
+CHANGING = (6, 2, 2)
+FAULTS = ("lost", "diverged", "wrong_content", "returned", "outdated", "unexpected", "resurrected", "recovered")
+
+
+def faults(found: dict[str, Any]) -> dict[str, int]:
+    assert found["complete"] and found["content"]["reason"] is None, found
+    return {name: found[f"{name}_count"] for name in FAULTS if found[f"{name}_count"]}
+
+
+def test_documents_that_were_updated_and_deleted_are_what_their_last_change_left(
+    cluster: LocalLab, tmp_path: Path
+) -> None:
+    history, _ = loaded(cluster, tmp_path, "tells the truth", actions=CHANGING, bulks=25)
+    assert told(history) == {"ok"}
+    counts = history.items.counts()
+    assert counts.keys() == {"created", "changed", "deleted"} and min(counts.values()) > 10, counts
+    written = Written.of(history, documents=0, stride=ITEMS)
+    found = read_back(cluster, INDEX, written)
+    assert faults(found) == {} and found["changes"]["deleted"] == counts["deleted"] and found["changes"]["updated"] > 0
+    assert found["documents"] == found["acknowledged"] == counts["created"] - counts["deleted"]
+
+
+@pytest.mark.full
+def test_a_delete_that_was_acknowledged_and_not_done_is_found_by_its_id(cluster: LocalLab, tmp_path: Path) -> None:
+    history, proxy = loaded(cluster, tmp_path, "keeps what was to be deleted", actions=CHANGING, bulks=25)
+    assert told(history) == {"ok"} and len(proxy.spoilt) > 10
+    found = read_back(cluster, INDEX, Written.of(history, documents=0, stride=ITEMS))
+    assert faults(found) == {"returned": len(proxy.spoilt)} and sorted(found["returned"]) == sorted(proxy.spoilt)
+
+
+@pytest.mark.full
+def test_an_update_that_was_acknowledged_and_not_done_is_found_by_its_id(cluster: LocalLab, tmp_path: Path) -> None:
+    history, proxy = loaded(cluster, tmp_path, "drops updates", actions=CHANGING, bulks=25)
+    assert told(history) == {"ok"} and len(proxy.spoilt) > 10
+    written = Written.of(history, documents=0, stride=ITEMS)
+    there = set(proxy.spoilt) - set(written.deleted)  # some were deleted later
+    found = read_back(cluster, INDEX, written)
+    assert faults(found) == {"wrong_content": len(there), "outdated": len(there)}
+    assert set(found["outdated"]) == {each["id"] for each in found["wrong_source"]} == there

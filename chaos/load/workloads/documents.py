@@ -145,6 +145,10 @@ class Requests:
             Request("POST", path, search_body(group), least_hits(group, documents), group) for group in range(GROUPS)
         ]
 
+    def search(self, k: int, place: int) -> Request:
+        """Search ``place`` (from 0) of the several that arrival ``k`` sends in one request."""
+        return self._searches[((k + 104729 * place) * 2654435761 % 2**32 >> 7) % GROUPS]
+
     def of(self, kind: str, k: int) -> Request:
         """The request of arrival ``k``. ``kind``: ``search``, ``get`` or ``index``."""
         if kind == "index":

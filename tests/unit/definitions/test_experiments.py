@@ -40,6 +40,7 @@ HEALTHY = "healthy:  {for: 30s"
 LATENCY = "{network.latency: {links: to zone c, delay: 300ms}}"
 DECOMMISSION = "do: {decommission: {zone: c, no_delay: true}}"
 RECOMMISSION = "do: {recommission: {zone: c}}, "
+READ = "  read:  {rate: 100/s, good: ok within 100ms}\n"
 WRITE = "  write: {rate: 100/s, good: ok within 100ms}\n"
 
 
@@ -466,6 +467,50 @@ MEANING = {
     "ids of single writes": (
         [(WRITE, "  write: {rate: 100/s, good: ok within 100ms, ids: automatic}\n")],
         ["6:52: only bulks may leave ids to OpenSearch: expected operation: bulk, or no ids"],
+    ),
+    "changes by single writes": (
+        [(WRITE, "  write: {rate: 100/s, good: ok within 100ms, actions: {create: 8, delete: 1}}\n")],
+        ["6:56: only the items of bulks update and delete: expected operation: bulk, or no actions"],
+    ),
+    "changes of documents whose ids are OpenSearch's": (
+        [
+            (
+                WRITE,
+                "  write: {rate: 100/s, good: ok within 1s, operation: bulk, items: 5, ids: automatic, "
+                "actions: {update: 1}}\n",
+            )
+        ],
+        ["6:96: an item changes a document by its id, which only OpenSearch knows: expected no actions, or no ids"],
+    ),
+    "actions that change nothing": (
+        [(WRITE, "  write: {rate: 100/s, good: ok within 1s, operation: bulk, items: 5, actions: {create: 8}}\n")],
+        [
+            "6:80: actions: actions that only create are what bulks do anyway: "
+            "expected update or delete, or no actions"
+        ],
+    ),
+    "pages of a search": (
+        [(READ, "  read:  {rate: 100/s, good: ok within 100ms, pages: 5, size: 10}\n")],
+        [
+            "5:54: only a scroll or a point-in-time goes through pages: "
+            "expected one of these as operation, or no pages"
+        ],
+    ),
+    "a scroll without pages": (
+        [(READ, "  read:  {rate: 100/s, good: ok within 100ms, operation: scroll, size: 10}\n")],
+        ["5:3: a scroll goes through pages: expected pages and size, for example pages: 20, size: 100"],
+    ),
+    "more pages than can be remembered": (
+        [(READ, "  read:  {rate: 9/s, good: ok within 1s, operation: point-in-time, pages: 900, size: 1000}\n")],
+        ["5:75: 900 pages of 1000: expected 50000 documents a read at most"],
+    ),
+    "searches in one request that has one": (
+        [(READ, "  read:  {rate: 100/s, good: ok within 100ms, searches: 5}\n")],
+        ["5:57: only an msearch has several searches: expected operation: msearch beside it, or no searches"],
+    ),
+    "an msearch without their number": (
+        [(READ, "  read:  {rate: 100/s, good: ok within 100ms, operation: msearch}\n")],
+        ["5:3: an msearch has several searches: expected searches, the number in each, for example searches: 5"],
     ),
     "a retry of single writes": (
         [(WRITE, "  write: {rate: 100/s, good: ok within 100ms, retry: {times: 3}}\n")],

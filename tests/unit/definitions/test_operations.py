@@ -55,7 +55,7 @@ def file(folder: Path, text: str = FILE) -> Path:
 
 def test_names_are_the_usual_ones_first_and_then_as_they_come() -> None:
     assert THEIRS.operations == ("read", "write", "lookup", "ship")
-    assert operations.requests_of("read", LOGS) == ("search", "get", "tail")
+    assert operations.requests_of("read", LOGS) == ("search", "get", "msearch", "scroll", "point-in-time", "tail")
 
 
 def test_a_load_of_own_operations_goes_there_and_back(tmp_path: Path) -> None:

@@ -178,7 +178,8 @@ def test_a_status_that_is_no_success_speaks_for_itself() -> None:
 @given(st.lists(st.sampled_from(list(ItemOutcome)), min_size=1, max_size=8))
 def test_only_a_bulk_of_which_every_copy_took_every_document_is_ok(outcomes: list[ItemOutcome]) -> None:
     made = of_items(bytes(outcomes))
-    assert (made is Outcome.OK) == (set(outcomes) <= {ItemOutcome.CREATED, ItemOutcome.UPDATED})
+    taken = {ItemOutcome.CREATED, ItemOutcome.UPDATED, ItemOutcome.CHANGED, ItemOutcome.DELETED}
+    assert (made is Outcome.OK) == (set(outcomes) <= taken)
     assert (made is Outcome.WRONG) == (ItemOutcome.WRONG in outcomes)
 
 
