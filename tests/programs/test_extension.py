@@ -116,7 +116,7 @@ def test_operations_have_objectives_guards_and_a_place_in_the_plan(package: Path
     done = command(package, "plan", str(file), "--objective", "read=500ms")
     assert done.returncode == 2 and "has no reads" in done.stderr, done.stderr
     done = command(package, "plan", str(file), "--objective", "look=500ms")
-    assert done.returncode == 2 and "expected read or write or find or note" in done.stderr, done.stderr
+    assert done.returncode == 2 and "expected find or note" in done.stderr, done.stderr
 
 
 def test_an_instrument_has_a_metric_a_file_and_a_place_in_the_plan(package: Path, tmp_path: Path) -> None:
