@@ -285,13 +285,20 @@ class Engine:
     def _guarded(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Start something without which the record is worth nothing: its failure is the driver's end."""
 
-        async def guarded() -> None:
+        async def guarded() -> Any:
             try:
-                await work
+                return await work
             except Exception as error:
                 self._fail(error)
 
         return asyncio.get_running_loop().create_task(guarded())
+
+    def _sends(self, k: int, op: int, intended: int) -> asyncio.Task[Any]:
+        """Start one arrival, which counts as under way until it is recorded."""
+        task = self._guarded(self._arrive(k, op, intended))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     # -- the schedule ----------------------------------------------------------------------------------------------
 
@@ -315,7 +322,7 @@ class Engine:
         return planned
 
     async def _walk_second(self, planned: list[tuple[int, int, int]], until: int) -> None:
-        loop, most = asyncio.get_running_loop(), self._config.at_once
+        most = self._config.at_once
         for k, op, intended in planned:
             await self._reach(intended)
             if self._stop_ns is not None and intended > self._stop_ns:
@@ -325,9 +332,7 @@ class Engine:
                 self._second.dropped += 1
                 self._record(k, op, Outcome.DROPPED, 0, NO_INDEX, NO_INDEX, 0, intended, 0, 0)
                 continue
-            task = loop.create_task(self._arrive(k, op, intended))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._sends(k, op, intended)
         await self._reach(until)
 
     async def _reach(self, t: int) -> None:
@@ -343,10 +348,7 @@ class Engine:
             k, intended = self._schedule.take(), time.monotonic_ns()
             self._plan_rows.add(PLAN_ROW.pack(k, op, intended))
             self._plan_rows.flush()
-            task = asyncio.get_running_loop().create_task(self._arrive(k, op, intended))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-            if not await task:
+            if not await self._sends(k, op, intended):
                 await self._reach(time.monotonic_ns() + int(AFTER_FAILURE_S * SECOND))
 
     # -- one arrival -----------------------------------------------------------------------------------------------

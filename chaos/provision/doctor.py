@@ -84,6 +84,7 @@ def examine() -> list[Prerequisite]:
         _toxiproxy,
         _loop_disks,
         _docker,
+        _asyncio,
     ]
     found: list[Prerequisite] = []
     for check in checks:
@@ -276,6 +277,13 @@ def _docker() -> list[Prerequisite]:
         ok, found = False, f"no engine answers ({str(error).splitlines()[0][:80]})"
     start = None if ok else "install and start the Docker engine, or use the local lab"
     return [Prerequisite("Docker", ok, found, start, needed, optional=True)]
+
+
+def _asyncio() -> list[Prerequisite]:
+    ok = importlib.util.find_spec("aiohttp") is not None
+    found = "the Python package aiohttp" if ok else "the Python package aiohttp is missing"
+    remedy = None if ok else "pip install 'opensearch-chaos[async]', or use another helper"
+    return [Prerequisite("asyncio", ok, found, remedy, "streams by helpers.async_bulk", optional=True)]
 
 
 def _existing(folder: Path) -> Path:

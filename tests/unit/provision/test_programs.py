@@ -240,7 +240,17 @@ def test_doctor_with_nothing_on_the_machine(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
     found = {each.name: each for each in doctor.examine()}
     expected = {"root", "network namespaces", "bridge", "veth", "uid of the nodes", "memory", "disk for cache"}
-    expected |= {"disk for labs", "open files", "Java", "OpenSearch", "Toxiproxy", "Go", "Docker", "disks of the nodes"}
+    expected |= {
+        "disk for labs",
+        "open files",
+        "Java",
+        "OpenSearch",
+        "Toxiproxy",
+        "Go",
+        "Docker",
+        "disks of the nodes",
+        "asyncio",
+    }
     assert expected == set(found)
     assert all(found[name].remedy and not found[name].ok for name in ("Java", "Toxiproxy", "Go", "Docker"))
     assert found["Docker"].optional and found["OpenSearch"].ok

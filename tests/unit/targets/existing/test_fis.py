@@ -178,15 +178,15 @@ def test_a_reboot_is_over_at_once_and_its_experiment_goes_on(there: There) -> No
 def test_exactly_the_links_that_are_asked_for_are_late(there: There, links: frozenset[tuple[str, str]]) -> None:
     drafted = there.begin(impair(links, DELAYS, **LATE))
     wiring = there.lab.wiring
-    asked = {(each.host, each.proxy, each.stream) for a, b in links for each in wiring.toxified(a, b)}
+    wanted = {(each.host, each.proxy, each.stream) for a, b in links for each in wiring.toxified(a, b)}
 
     def late() -> set[tuple[str, ...]]:
         """A whole look: the endpoint makes one toxic after the other."""
         toxics = [each for each in list(there.lab.effects) if each[0] == "toxic"]
         return {(each[1], each[2], each[3].rsplit("-", 1)[1]) for each in toxics}
 
-    assert wait_until(lambda: late() >= asked, 30)
-    assert late() == asked
+    assert wait_until(lambda: late() >= wanted, 30)
+    assert late() == wanted
     assert there.fis.word(there.run, FAULT).running and not there.lab.blocked
     there.end(drafted)
     assert there.well()
