@@ -16,8 +16,8 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make demo       start a real three-zone cluster, slow one zone's network, judge, write a report (needs root)"
 	@echo "make fis-demo   the same by a stand-in for AWS FIS: three experiments on a lab that passes for instances of EC2 (root)"
-	@echo "make unit       the unit tests alone: no program of ours is started (2 minutes on 2 cores)"
-	@echo "make test       unit and cluster tests (needs root for the cluster tests; some 21 minutes on 2 cores)"
+	@echo "make unit       the unit tests alone: no program of ours is started (some 4 minutes on 2 cores)"
+	@echo "make test       unit and cluster tests (needs root for the cluster tests; at most 20 minutes on 2 cores)"
 	@echo "make test-full  everything, experiments included"
 	@echo "make test-docker  the tests of docker labs; installs and starts an engine where there is none (Debian, root)"
 	@echo "make smoke      the short experiments: pytest -m 'chaos and smoke'"
@@ -47,10 +47,11 @@ fis-demo: $(READY)
 
 # The tests of the host program (tests/programs/test_host_*.py) are skipped, with the reason, where there is no root or
 # no nftables, iproute2 or sudo: apt-get install --no-install-recommends nftables iproute2 sudo
-# What needs no cluster is shared out among WORKERS, one more than 2 cores, since many tests wait (8111 of them on one
-# machine: 555 s with 2, 427 s with 3); a cluster has the machine for itself. Both parts are run whatever the first
-# says. JUNIT=FOLDER writes unit.xml and cluster.xml there.
-WORKERS ?= 3
+# What needs no cluster is shared out among WORKERS, two for each of 2 cores, since many tests wait: those of
+# tests/programs use a third of one while they run. A cluster has the machine for itself: three nodes take 24 s of
+# processor time to start, and beside other tests verdicts that rest on time would be inconclusive. Both parts are run
+# whatever the first says. JUNIT=FOLDER writes unit.xml and cluster.xml there.
+WORKERS ?= 4
 UNIT := tests/unit tests/negative tests/programs tests/browser
 junit = $(if $(JUNIT),--junitxml=$(JUNIT)/$(1).xml -o junit_family=xunit2)
 pytest-parts = status=0; \

@@ -29,6 +29,8 @@ from chaos.history.items import NAMES as ITEM_NAMES
 TAKEN = frozenset(ITEM_NAMES[outcome] for outcome in ACKNOWLEDGED_ITEMS)
 ACKNOWLEDGED = frozenset(("ok", "partial"))
 """Outcomes of requests of one document under which the cluster said that it has it."""
+PLAIN = frozenset(("created", "ok"))
+"""Outcomes that a table need not tell beside how many were acknowledged."""
 
 
 def outcomes(record: Record, op: LoadOperation, span: Span) -> dict[str, int]:
@@ -103,8 +105,7 @@ def measure(record: Record, wanted: Expected, span: Span) -> Measure:
     refused = {name: number for name, number in counts["outcomes"].items() if name not in known}
     says = f"{text.count(acknowledged)} acknowledged of {text.count(offered)} documents {due}"
     if refused:
-        parts = [f"{text.count(number)} {name.replace('_', ' ')}" for name, number in refused.items()]
-        says = f"{says}; {text.listed(parts)}"
+        says = f"{says}; {text.listed(_told(refused))}"
     if counts["unrecorded"]:
         lacking = f"what became of {text.count(counts['unrecorded'])} of them was answered, and is not on record"
         return Measure(acknowledged / offered, "share", f"{says}; {lacking}", Bound.AT_LEAST, counts)
@@ -147,7 +148,6 @@ def section(record: Record, tables: Mapping[str, Any]) -> Section | None:
     rows = [
         (f"{op.name}, {phase}" if several else phase, row) for op in writers for phase, row in found[op.name].items()
     ]
-    names = list(dict.fromkeys(name for _, row in rows for name in row["outcomes"]))
     sent = [f"{op.name} ({f'{op.items} documents' if op.items > 1 else 'one document'} a request)" for op in writers]
     return Section(
         id="documents",
@@ -161,7 +161,7 @@ def section(record: Record, tables: Mapping[str, Any]) -> Section | None:
             "Acknowledged/s#",
             "Goodput/s#",
             "Tries#",
-            *(f"{_plain(n)}#" for n in names),
+            "What else became of them",
         ),
         rows=tuple(
             Row(
@@ -171,7 +171,7 @@ def section(record: Record, tables: Mapping[str, Any]) -> Section | None:
                     text.count(row["acknowledged"]),
                     *(text.NO_VALUE if each is None else f"{each:,.0f}".replace(",", " ") for each in _rates(row)),
                     text.NO_VALUE if row["tries"] is None else f"{row['tries']:.2f}",
-                    *(text.count(row["outcomes"].get(name, 0)) for name in names),
+                    text.listed(_told({name: n for name, n in row["outcomes"].items() if name not in PLAIN})),
                 ),
             )
             for phase, row in rows
@@ -188,8 +188,9 @@ def section(record: Record, tables: Mapping[str, Any]) -> Section | None:
     )
 
 
-def _plain(name: str) -> str:
-    return name.replace("_", " ").capitalize()
+def _told(outcomes: Mapping[str, int]) -> list[str]:
+    """In words: a column of a table for each would leave the page."""
+    return [f"{text.count(number)} {name.replace('_', ' ')}" for name, number in outcomes.items()]
 
 
 def _rates(row: Mapping[str, Any]) -> tuple[float | None, float | None]:

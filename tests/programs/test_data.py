@@ -187,15 +187,20 @@ def test_a_garbled_answer_to_a_write_is_no_acknowledgement(run: Path, drive: Dri
     assert staleness.stale_measure(found).value == 0
 
 
-@pytest.mark.parametrize("mode", ["html", "mistyped", "list", "truncated", "nested", "invalid_utf8", "bad_gzip"])
-def test_checks_on_data_take_nothing_from_what_cannot_be_read(run: Path, drive: Drive, mode: str) -> None:
+def test_checks_on_data_take_nothing_from_what_cannot_be_read(run: Path, drive: Drive) -> None:
     """No value, no version, no document that was found or was not."""
     with serving() as server:
-        server.mode(mode)
+        server.mode("html")
         driver = drive(server)
-        wait_for(
-            lambda: count(run, "cas.jsonl", outcome="garbled") > 5 and count(run, "probes.jsonl", outcome="garbled") > 1
-        )
+        for mode in ("html", "mistyped", "list", "truncated", "nested", "invalid_utf8", "bad_gzip"):
+            server.mode(mode)
+            garbled = [count(run, file, outcome="garbled") for file in ("cas.jsonl", "probes.jsonl")]
+            wait_for(
+                lambda garbled=garbled: (  # the first may have been under way
+                    count(run, "cas.jsonl", outcome="garbled") > garbled[0] + 6
+                    and count(run, "probes.jsonl", outcome="garbled") > garbled[1] + 2
+                )
+            )
         assert driver.stop()
     assert count(run, "cas.jsonl", kind="ok") == 0 and {op.kind for op in operations(record(run).cas)} == {"fail"}
     assert {line["found"] for line in lines(run, "probes.jsonl") if line["kind"] == "get"} <= {None}

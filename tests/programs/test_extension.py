@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,11 @@ import synthetic
 from extending import command, installed, metadata
 from fakes import ROOT
 from pages import Page
+
+from chaos import providers
+from chaos.base.errors import InvalidInput
+from chaos.checks import catalogue
+from chaos.faults import kinds
 
 EXPERIMENT = f"""\
 apiVersion: opensearch-chaos/v1
@@ -80,26 +86,26 @@ def test_a_workload_is_chosen_by_its_name(package: Path, tmp_path: Path) -> None
     assert "documents" in done.stderr and "notes" in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize(
-    ("wrong", "says"),
-    [
-        (("note: {rate", "write: {rate"), 'the workload notes has no operation "write": expected find or note'),
-        (("1s}, workload", "1s, operation: by-word}, workload"), "operation: expected put, got 'by-word'"),
-        (("note: {rate: 50/s", "find: {operation: search, rate: 50/s"), "expected by-word or by-number, got 'search'"),
-        (("workload: notes", "workload: documents"), 'documents has no operation "note": expected read or write'),
-        (("note.good", "find.good"), "find.good needs a find load, and there is none: expected load.find"),
-        (("note.good", "noet.good"), "note.good"),
-    ],
-)
-def test_operations_are_those_that_the_workload_declares(
-    package: Path, tmp_path: Path, wrong: tuple[str, str], says: str
-) -> None:
-    file = Path(experiment(tmp_path))
-    given = file.read_text()
-    assert given.replace(*wrong) != given
-    file.write_text(given.replace(*wrong))
-    done = command(package, "validate", str(file))
-    assert done.returncode == 2 and says in done.stderr and "blocked.yaml:" in done.stderr, done.stderr
+WRONG_OPERATIONS = [
+    (("note: {rate", "write: {rate"), 'the workload notes has no operation "write": expected find or note'),
+    (("1s}, workload", "1s, operation: by-word}, workload"), "operation: expected put, got 'by-word'"),
+    (("note: {rate: 50/s", "find: {operation: search, rate: 50/s"), "expected by-word or by-number, got 'search'"),
+    (("workload: notes", "workload: documents"), 'documents has no operation "note": expected read or write'),
+    (("note.good", "find.good"), "find.good needs a find load, and there is none: expected load.find"),
+    (("note.good", "noet.good"), "note.good"),
+]
+
+
+def test_operations_are_those_that_the_workload_declares(package: Path, tmp_path: Path) -> None:
+    given = Path(experiment(tmp_path)).read_text()
+    for number, (change, _) in enumerate(WRONG_OPERATIONS):
+        assert given.replace(*change) != given
+        (tmp_path / f"wrong-{number}.yaml").write_text(given.replace(*change))
+    done = command(package, "validate", *(str(tmp_path / f"wrong-{n}.yaml") for n in range(len(WRONG_OPERATIONS))))
+    assert done.returncode == 2, done.stderr
+    told = re.split(r"(?=\S*wrong-\d\.yaml:\d+:)", done.stderr)
+    for number, (_, says) in enumerate(WRONG_OPERATIONS):
+        assert any(f"wrong-{number}.yaml:" in each and says in each for each in told), (says, done.stderr)
 
 
 def test_operations_have_objectives_guards_and_a_place_in_the_plan(package: Path, tmp_path: Path) -> None:
@@ -191,23 +197,48 @@ def test_without_the_package_its_kind_is_unknown(tmp_path: Path) -> None:
     ("group", "code", "says"),
     [
         ("kinds", "raise RuntimeError('oh no')", "cannot be loaded: RuntimeError: oh no"),
-        ("providers", "THING = 3", "which is no provider"),
-        ("kinds", "THING = 3", "which is no kind of fault"),
-        ("providers", "from chaos.providers.process import PROVIDER as THING", "two providers named 'process'"),
-        ("checks", "THING = 3", "which is no check"),
-        ("checks", "from chaos.checks.movement import CHECKS; THING = CHECKS[0]", "two metrics named 'shards.moved'"),
         ("workloads", TWO_WRITERS, "declares two that write documents, whose ids would be the same: jot"),
         ("workloads", TAKEN, "declares a name that is none or means something else: cas"),
-        ("kinds", "from chaos.faults.kinds.node import NodeKill as THING", "two kinds of fault named 'node.kill'"),
     ],
 )
 def test_a_package_that_is_broken_is_named_and_nothing_is_started(
     tmp_path: Path, group: str, code: str, says: str
 ) -> None:
-    (tmp_path / "theirs.py").write_text(code + "\n")
-    metadata(tmp_path, "their-package", "0.1", {f"opensearch_chaos.{group}": {"theirs": "theirs:THING"}})
+    broken(tmp_path, group, code)
     done = command(tmp_path, "faults")
     assert done.returncode == 2 and says in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+DISCOVERS = {"kinds": kinds.discover, "providers": providers.discover, "checks": catalogue.discover}
+
+
+@pytest.mark.parametrize(
+    ("group", "code", "says"),
+    [
+        ("providers", "THING = 3", "which is no provider"),
+        ("kinds", "THING = 3", "which is no kind of fault"),
+        ("providers", "from chaos.providers.process import PROVIDER as THING", "two providers named 'process'"),
+        ("checks", "THING = 3", "which is no check"),
+        ("checks", "from chaos.checks.movement import CHECKS; THING = CHECKS[0]", "two metrics named 'shards.moved'"),
+        ("kinds", "from chaos.faults.kinds.node import NodeKill as THING", "two kinds of fault named 'node.kill'"),
+    ],
+)
+def test_what_a_package_brings_and_is_none_or_there_already_is_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str, code: str, says: str
+) -> None:
+    """In this process: what becomes of the refusal is the test before."""
+    broken(tmp_path, group, code)
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        with pytest.raises(InvalidInput, match=re.escape(says)):
+            DISCOVERS[group]()
+    finally:
+        sys.modules.pop("theirs", None)
+
+
+def broken(folder: Path, group: str, code: str) -> None:
+    (folder / "theirs.py").write_text(code + "\n")
+    metadata(folder, "their-package", "0.1", {f"opensearch_chaos.{group}": {"theirs": "theirs:THING"}})
 
 
 def for_another_version(folder: Path, *groups: str) -> None:

@@ -210,7 +210,7 @@ def expect(
     """One expectation in the plan's normal form."""
     op, _, quantity = metric.partition(".")
     is_op = op in OPS
-    if is_op and quantity == "good":
+    if (is_op and quantity == "good") or metric == "documents.acknowledged":
         unit, shown = "percent", f"{value * 100:g}%"
     elif metric in ("shards.moved", "documents.unexpected") or metric.partition(".")[2] in COUNTED:
         unit, shown = "count", f"{value:g}"

@@ -137,7 +137,11 @@ def test_the_section_has_each_phase_and_what_became_of_its_documents(tmp_path: P
     it = record(tmp_path, [ItemOutcome.REJECTED, *[ItemOutcome.CREATED] * 9], answered=0.75)
     drawn = documents.section(it, {"documents": documents.table(it)})
     assert drawn is not None and [row.head for row in drawn.rows] == ["healthy", "dead"]
-    assert drawn.head[:3] == ("Phase", "Offered#", "Acknowledged#") and "Rejected#" in drawn.head
+    assert drawn.head[:3] == ("Phase", "Offered#", "Acknowledged#")
+    healthy = documents.figures(it, it.operations[1], it.spans[0])
+    tenth = healthy["offered"] // 10
+    assert drawn.head[-1] == "What else became of them"
+    assert drawn.rows[0].cells[-1] == f"{tenth:,} rejected".replace(",", "\u00a0")
     offered, acknowledged = drawn.curves
     full = [value for _, _, value in acknowledged.pieces]
     assert full[0] == pytest.approx(0.9 * offered.pieces[0][2]) and full[-1] == 0  # the last bulks got no answer
