@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from unit.load.test_right import COPIES, INDEX, judge
 
 from chaos.base.ids import arrival_of, number_of, write_id
-from chaos.history.format import ItemOutcome, Outcome
+from chaos.history.format import ACKNOWLEDGED_ITEMS, ItemOutcome, Outcome
 from chaos.load.bulks import Bulks, Fates, of_items
 from chaos.load.bulks import judge as bulks_judge
 from chaos.load.config import RetryConfig
@@ -226,7 +226,7 @@ def test_only_what_was_rejected_is_sent_again_and_the_last_word_on_each_document
         if not again:
             break
     assert fates.items == (bytes(told[n] for n in range(60, 66)) if told else None)
-    acknowledged = {ItemOutcome.CREATED, ItemOutcome.UPDATED}
+    acknowledged = set(ACKNOWLEDGED_ITEMS) - {ItemOutcome.DEGRADED}
     assert (fates.outcome is Outcome.OK) == (set(told.values()) <= acknowledged and bool(told))
 
 
