@@ -24,14 +24,14 @@ def bulks(items: int) -> list[str]:
     return [f"{WRITE}.operation: index → bulk", f"{WRITE}.items: 1 → {items}"]
 
 
-def heaps(mib: int) -> list[str]:
-    return [f"topology.nodes.a-data-{node}.heap: 256MiB → {mib}MiB" for node in (1, 2, 3)]
+def heaps(gib: int) -> list[str]:
+    return [f"topology.nodes.a-data-{node}.heap: 512MiB → {gib}GiB" for node in (1, 2, 3)]
 
 
 REFRESH = {"advice": [f"{INDEX}.refresh_interval: 1s → 30s"]}
 DURABILITY = {"advice": [f"{INDEX}.translog.durability: request → async"]}
 IDS = {"advice": [f"{WRITE}.automatic: True → False"]}
-FLUSH = {"quarter_of_heap": [f"{INDEX}.translog.flush_threshold_size: 2mb → 96mb"]}
+FLUSH = {"quarter_of_heap": [f"{INDEX}.translog.flush_threshold_size: 2mb → 256mb"]}
 DIFFERS: dict[str, tuple[dict[str, list[str]], tuple[str, ...]]] = {
     "bulk-size": (
         {"ten": bulks(10), "hundred": bulks(100), "thousand": bulks(1000)},
@@ -42,7 +42,7 @@ DIFFERS: dict[str, tuple[dict[str, list[str]], tuple[str, ...]]] = {
         ("one client", "2, 4 and 8"),
     ),
     "refresh": (REFRESH, ("every 30 s", "default is 1 s")),
-    "flush-threshold": (FLUSH, ("2 MB", "96 MB", "translog")),
+    "flush-threshold": (FLUSH, ("2 MB", "256 MB", "translog")),
     "prefer-primary": (
         {
             "advice": [
@@ -76,7 +76,7 @@ DIFFERS: dict[str, tuple[dict[str, list[str]], tuple[str, ...]]] = {
         },
         ("flat_object", "dynamic mapping", "40 attributes"),
     ),
-    "heap": ({"middle": heaps(384), "large": heaps(768)}, ("256, 384 and 768 MiB",)),
+    "heap": ({"default": heaps(1), "large": heaps(2)}, ("512 MiB, 1 and 2 GiB",)),
     "shards": (
         {"three": [f"{INDEX}.number_of_shards: 1 → 3"], "twelve": [f"{INDEX}.number_of_shards: 1 → 12"]},
         ("3 shards", "default of 1", "against 12"),
@@ -87,7 +87,7 @@ DIFFERS: dict[str, tuple[dict[str, list[str]], tuple[str, ...]]] = {
         ("back-off", "killed", "indexing_pressure.memory.limit"),
     ),
     "ids-node-kill": (IDS, ("ids that OpenSearch gives (automatic)", "explicit ones", "killed")),
-    "flush-threshold-node-kill": (FLUSH, ("2 MB", "96 MB", "killed")),
+    "flush-threshold-node-kill": (FLUSH, ("2 MB", "256 MB", "killed")),
     "refresh-node-kill": (REFRESH, ("refresh interval", "30 s", "killed")),
 }
 """Name → in what each side differs from the first, of the experiments as they come out merged; and words that the
