@@ -14,6 +14,7 @@ from chaos.checks import catalogue, gravity, plainly, theirs, writes
 from chaos.checks.check import Rests
 from chaos.checks.models import FaultItem, FindingItem, ReasonItem
 from chaos.checks.reasons import Cause
+from chaos.checks.validity import STEADY
 
 NOTICED = 0.5
 """Outage-equivalent seconds below which an operation "held"."""
@@ -182,15 +183,19 @@ def _story(tables: dict[str, Any], faults: Sequence[FaultItem], missed: Collecti
     """What users saw, in sentences. ``missed``: operations that missed a target; those did not hold, however short."""
     held: list[str] = []
     without: list[str] = []
+    seldom = spread(tables)
     hurt: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     for op, row in tables.get("outage", {}).items():
         if not _asked(tables, op):
             without.append(f"{op}s")
+        elif row["total"] < NOTICED and op in seldom:
+            continue
         elif row["total"] < NOTICED and op not in missed:
             held.append(f"{op}s")
         else:
             hurt.setdefault(_cause(row, faults), []).append((op, row))
     parts = [f"{text.listed(held)}{theirs.whose(tables)} held."] if held else []
+    parts += [f"{_upper(bad_throughout(op, share))}." for op, share in seldom.items()]
     parts += [f"No {text.listed(without)} were sent."] if without else []
     whose = f"{theirs.whose(tables).strip()} " if theirs.whose(tables) and not held else ""
     for cause, rows in hurt.items():
@@ -201,6 +206,24 @@ def _story(tables: dict[str, Any], faults: Sequence[FaultItem], missed: Collecti
         said = f"{text.listed(lengths)} {cause}"
         parts.append(said + _backs([(op, _came_back(op, row, tables, cause)) for op, row in rows]) + ".")
     return [part[:1].upper() + part[1:] for part in parts]
+
+
+def spread(tables: dict[str, Any]) -> dict[str, float]:
+    """Operation → share of its requests that were good, of those that had no outage to notice and were not served well
+    all the same: as seldom before anything was done as later, so that no window is worse than usual."""
+    found = {}
+    for op, row in tables.get("outage", {}).items():
+        phases = (tables.get("good") or {}).get(op, {}).values()
+        scheduled = sum(int(phase["scheduled"]) for phase in phases)
+        good = sum(int(phase["good"] or 0) for phase in phases)
+        if row["total"] < NOTICED and scheduled and good / scheduled < STEADY:
+            found[op] = good / scheduled
+    return found
+
+
+def bad_throughout(op: str, share: float) -> str:
+    """One of :func:`spread`, in words."""
+    return f"only {text.percent(share)} of {op}s were good, without an outage: as few from the start"
 
 
 def _asked(tables: dict[str, Any], op: str) -> bool:

@@ -21,7 +21,7 @@ from chaos.checks.reasons import Cause, deciding
 from chaos.checks.record import SECOND, Record
 from chaos.checks.regained import bad_windows
 from chaos.checks.shown import CLEAR, Shown
-from chaos.checks.summary import NOTICED
+from chaos.checks.summary import NOTICED, bad_throughout, spread
 from chaos.history import configuration, during
 from chaos.history.models import Plan
 from chaos.report import in_force
@@ -294,6 +294,8 @@ def _users(record: Record, findings: FindingsFile) -> Answer:
     elif first:
         at, words = first[0]
         says = f"{_upper(words)}{_after(record, at) if broken else ''}"
+    elif seldom := [bad_throughout(op, share) for op, share in spread(findings["tables"]).items()]:
+        says = _upper(text.listed(seldom))
     else:
         says = "Nothing that users would notice" if any(map(len, record.arrivals.values())) else "Nothing was asked"
     if lost := writes.broken(findings["tables"]):
@@ -301,7 +303,7 @@ def _users(record: Record, findings: FindingsFile) -> Answer:
     elif (findings["tables"].get("writes") or {}).get("value") == 0:
         details.append("no acknowledged write was lost")
     details += theirs.sentences(findings["tables"])
-    hurt = bool(first or lost)
+    hurt = bool(first or lost or spread(findings["tables"]))
     return Answer(
         USERS,
         "hurt" if hurt else "pass",

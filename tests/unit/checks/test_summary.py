@@ -43,3 +43,18 @@ def passed(**regained: dict[str, Any]) -> str:
 )
 def test_when_it_was_over_is_told_by_the_first_clock_that_knows(regained: dict[str, Any], end: str) -> None:
     assert passed(**regained) == f"Writes failed or came late for 9 s during “{INJECT}”, {end}"
+
+
+@pytest.mark.parametrize(
+    ("good", "headline"),
+    [
+        (300, "Reads held."),
+        (297, "Reads held."),
+        (267, "Only 89.0 % of reads were good, without an outage: as few from the start."),
+    ],
+)
+def test_what_was_bad_from_the_start_did_not_hold(good: int, headline: str) -> None:
+    """No window is worse than those before, so there is no outage; users noticed all the same."""
+    outage = {"read": {"total": 0.0, "phases": {"steady": 0.0}}}
+    served = {"read": {"steady": {"scheduled": 300, "good": good}}}
+    assert told("pass", {"outage": outage, "good": served}, [], [], [])[0] == headline

@@ -47,7 +47,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def kept(server: Server) -> Iterator[KeptConnections]:
-    with connections(server.host, server.port, 30.0) as kept:  # no answer is waited for that long, on a busy machine either
+    with connections(server.host, server.port, 30.0) as kept:  # for busy machines; no test waits so long
         yield kept
 
 

@@ -132,6 +132,13 @@ def test_a_run_in_which_nothing_broke_says_so() -> None:
     assert asked(story)["What happened to users?"].answer == "Nothing that users would notice"
 
 
+def test_what_was_bad_from_the_start_is_told_to_users_too() -> None:
+    refused = synthetic.mixed((0, 30, 0.1, Outcome.REJECTED, 0.002))
+    story = synthetic.Story(chapters=[synthetic.Chapter("steady", 30, read=refused)])
+    told = asked(story)["What happened to users?"]
+    assert told.kind == "hurt" and re.match(r"Only (8|9)\d\.\d % of reads were good, without an outage", told.answer)
+
+
 def test_a_fault_that_did_not_bite_asks_for_no_setting() -> None:
     story = synthetic.slow_zone()
     story.chapters[1].write = synthetic.healthy(13)
