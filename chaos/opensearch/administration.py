@@ -474,6 +474,24 @@ def explicit_settings(
         return dict(answer[index]["settings"])
 
 
+def settings_of_oldest(
+    cluster: Cluster, name: str, *, through: str | None = None, timeout: float = ASK_SECONDS
+) -> dict[str, Text] | None:
+    """Those of an index, or of the oldest under a name that has several (:mod:`chaos.opensearch.rollover`). None: there
+    is none. Raises LabError."""
+    every = settings_of_each(cluster, name, through=through, timeout=timeout)
+    return every[min(every)] if every else None
+
+
+def settings_of_each(
+    cluster: Cluster, name: str, *, through: str | None = None, timeout: float = ASK_SECONDS
+) -> dict[str, dict[str, Text]]:
+    """Those of each index that a name means, by index; empty: there is none. Raises LabError."""
+    answer = asked(cluster, _settings_of(name), "reading the settings", through, timeout, absent=True)
+    with reading(SETTINGS):
+        return {index: dict(each["settings"]) for index, each in (answer or {}).items()}
+
+
 def _settings_of(index: str | None) -> str:
     return f"{settings_path(index)}?flat_settings=true"
 
