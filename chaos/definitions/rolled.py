@@ -13,6 +13,8 @@ from chaos.definitions.experiment import ExperimentFile, rolled
 from chaos.definitions.grammar import Grammar
 from chaos.definitions.source import Problem
 
+LEAST_SECONDS = 2.0
+"""Between two rollovers: each new index is a task of the cluster manager, and shards that stay."""
 NUMBERED = re.compile(r"-\d{6,}$")
 """How the names of the indices under an alias end."""
 
@@ -32,6 +34,9 @@ def check(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
                 says = "only a data stream or an alias is rolled over: expected data_stream: true or alias: true beside"
                 yield Problem((*at, "rollover"), says)
             continue
+        if given.rollover is not None and given.rollover.every is not None and given.rollover.every < LEAST_SECONDS:
+            says = f"a new index every {given.rollover.every.text} is more than a cluster bears: expected 2s or more"
+            yield Problem((*at, "rollover", "every"), says)
         yield from _operations(file, grammar, index, "a data stream" if kind == "data_stream" else "an alias")
     if several:
         for index in load.indices:

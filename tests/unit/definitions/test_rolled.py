@@ -101,6 +101,7 @@ def test_each_is_written_by_the_name_that_makes_nothing_anew(tmp_path: Path) -> 
         ("  data_stream: true", "  workload: documents", 7, "only a data stream or an alias is rolled over"),
         ("data_stream: true\n", "data_stream: true\n  alias: true\n", 8, "a data stream is no alias"),
         ("{every: 20s}", "{every: 20s, documents: 5}", 8, "expected either every or documents"),
+        ("{every: 20s}", "{every: 500ms}", 8, "a new index every 500ms is more than a cluster bears"),
         ("{every: 20s}", "{}", 8, "expected either every or documents"),
         (
             "workload: logs",
