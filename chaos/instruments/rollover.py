@@ -50,6 +50,7 @@ class Rolling(Observer):
         self._lab, self._names, self._file, self._broken = lab, names, file, broken
         self._over = threading.Event()
         self._events: EventWriter | None = None
+        self._writing = threading.Lock()
         self._threads = [
             threading.Thread(target=self._run, args=(name, when), name=f"rollover {name}", daemon=True)
             for name, when in names.items()
@@ -61,11 +62,15 @@ class Rolling(Observer):
             each.start()
 
     def stop(self, *, patient: bool = True) -> None:
-        """``patient``: what was asked for is waited for."""
+        """``patient``: what was asked for is waited for. What comes later is not written down: the record is closed."""
         self._over.set()
         for each in self._threads:
             if patient and each.ident is not None:
                 each.join(2 * TIMEOUT_SECONDS)
+        with self._writing:
+            if self._events is not None:
+                self._events.close()
+            self._events = None
 
     def _run(self, name: str, when: Rollover) -> None:
         every = float(when.every) if when.every is not None else LOOK_SECONDS
@@ -97,8 +102,8 @@ class Rolling(Observer):
             self._write(GIVEN_UP, name=name, old=old, asked=asked, tries=tries, because=because)
 
     def _write(self, kind: str, **fields: Any) -> None:
-        if self._events is not None:
-            with suppress(OSError):  # the run has been told (``broken``), and ends
+        with self._writing, suppress(OSError):  # the run has been told (``broken``), and ends
+            if self._events is not None:
                 self._events.write(kind, **fields)
 
 

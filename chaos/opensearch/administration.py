@@ -29,6 +29,7 @@ from chaos.opensearch.requests import (
     EXCLUSIONS,
     GIVE_BACK,
     VOTES,
+    belongs,
     decommission_path,
     decommission_status_path,
     decommissions_of,
@@ -480,7 +481,12 @@ def settings_of_oldest(
     """Those of an index, or of the oldest under a name that has several (:mod:`chaos.opensearch.rollover`). None: there
     is none. Raises LabError."""
     every = settings_of_each(cluster, name, through=through, timeout=timeout)
-    return every[min(every)] if every else None
+    if not every:
+        return None
+    mine = [index for index in every if belongs(index, name)]
+    if not mine:
+        raise LabError(f"the settings of {name} were asked for, and those of {', '.join(sorted(every)[:3])} answered")
+    return every[min(mine)]
 
 
 def settings_of_each(

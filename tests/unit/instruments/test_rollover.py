@@ -102,6 +102,15 @@ def test_one_that_never_comes_is_given_up_with_the_load(
     assert line["kind"] == GIVEN_UP and "index" not in line and "503" in line["because"]
 
 
+def test_what_is_answered_after_the_end_is_not_written_into_a_sealed_record(cluster: Any, tmp_path: Path) -> None:
+    made = rolling(cluster, tmp_path, every=Duration(900))
+    made.start()
+    made.stop(patient=False)
+    made.stop()
+    made._write(DONE, name="chaos")
+    assert lines(tmp_path) == []
+
+
 def test_it_watches_the_names_that_are_to_be_rolled_over(tmp_path: Path) -> None:
     (tmp_path / "history").mkdir()
     load = Load(

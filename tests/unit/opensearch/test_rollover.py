@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from fake_rolled import RolledCluster
 
-from chaos.base.errors import FaultError, NotOurs
+from chaos.base.errors import FaultError, LabError, NotOurs
 from chaos.faults.ledger import Ledger
 from chaos.faults.lifecycle import undo_entries
 from chaos.faults.moves import Move, Reversible
-from chaos.opensearch import rollover
+from chaos.opensearch import administration, counters, rollover
 from chaos.opensearch.administration import new_owner
 from chaos.opensearch.requests import OWNER, belongs
 
@@ -96,6 +96,51 @@ def test_a_name_goes_on_only_with_enough_documents(cluster: Any) -> None:
     cluster.counts["chaos-000001"] = 10
     assert rollover.roll(cluster, "chaos", 10) == "chaos-000002"
     assert cluster.bodies[-1][2] == {"conditions": {"max_docs": 10}}
+
+
+def test_of_several_the_oldest_says_the_settings_and_others_say_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer: dict[str, Any] = {f".ds-chaos-{n:06}": {"settings": {"index.uuid": str(n)}} for n in (2, 1, 10)}
+    monkeypatch.setattr(administration, "asked", lambda *_, **__: answer)
+    of: Any = None
+    assert administration.settings_of_oldest(of, "chaos") == {"index.uuid": "1"}
+    with pytest.raises(LabError, match=r"those of \.ds-chaos-000001, .* answered"):
+        administration.settings_of_oldest(of, "logs")
+    answer.clear()
+    assert administration.settings_of_oldest(of, "chaos") is None
+
+
+def test_recoveries_and_routing_are_those_of_all_under_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = {
+        "id": 0,
+        "type": "PEER",
+        "stage": "DONE",
+        "primary": False,
+        "start_time_in_millis": 5000,
+        "total_time_in_millis": 7,
+        "target": {"name": "b-data"},
+        "index": {
+            "size": {"total_in_bytes": 1, "reused_in_bytes": 0, "recovered_in_bytes": 1},
+            "files": {"total": 1, "reused": 0},
+        },
+        "translog": {"recovered": 0},
+    }
+    names = (".ds-chaos-000001", ".ds-chaos-000002")
+    rows = [{"index": name, "shard": "0", "node": "b-data", "store": str(n)} for n, name in enumerate(names, 1)]
+    told = {"settings": {"index": {"number_of_shards": "2"}}, "routing_num_shards": 1024}
+    said: dict[str, Any] = {
+        "_recovery": {name: {"shards": [one]} for name in (*names, "other")},
+        "_cat/shards": rows,
+        "_cluster/state": {"metadata": {"indices": dict.fromkeys(names, told)}},
+    }
+    monkeypatch.setattr(
+        counters, "_get", lambda lab, node, path, timeout: next(a for part, a in said.items() if part in path)
+    )
+    of: Any = None
+    found = counters.recoveries(of, "a", "chaos", 1.0, 1.0)
+    assert found is not None and [(each["index"], each["shard_bytes"]) for each in found] == list(
+        zip(names, (1, 2), strict=True)
+    )
+    assert counters.routing(of, "a", "chaos", 1.0) == {"shards": 2, "routing_shards": 1024}
 
 
 def test_which_indices_are_those_of_a_name() -> None:
