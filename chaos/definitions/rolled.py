@@ -43,6 +43,7 @@ def check(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
             if NUMBERED.search(index):
                 says = f"indices under an alias or a data stream end so: expected another name than {index}"
                 yield Problem(("load", "indices", index), says, at_key=True)
+    yield from _stable(file)
     if rolled(load)["data_stream"] or load.alias:
         yield from _checks_on_data(file)
         yield from _settings(file)
@@ -72,6 +73,18 @@ def _operations(file: ExperimentFile, grammar: Grammar, index: str | None, what:
         if given.client is not None:
             says = f"{given.client.kind} on {what} is not there yet: expected no client here"
             yield Problem((*at, "client"), says, at_key=True)
+
+
+def _stable(file: ExperimentFile) -> Iterator[Problem]:
+    """Phases that wait for a cluster to be green for longer than it ever is: each new index is yellow for a moment."""
+    given = [file.load.of_place(index).rollover for index in (None, *file.load.indices)]
+    often = min((each.every for each in given if each is not None and each.every is not None), default=None)
+    for name, phase in file.phases.items() if often is not None else ():
+        if phase.until is not None and often is not None and phase.until.stable >= often:
+            says = (
+                f"an index that is made every {often.text} is yellow for a moment, so no cluster is green for longer: "
+            )
+            yield Problem(("phases", name, "until", "stable"), f"{says}expected less")
 
 
 def _checks_on_data(file: ExperimentFile) -> Iterator[Problem]:

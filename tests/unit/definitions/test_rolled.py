@@ -142,6 +142,12 @@ def test_each_is_written_by_the_name_that_makes_nothing_anew(tmp_path: Path) -> 
         ("    plain:", "    old-000001:", 13, "indices under an alias or a data stream end so"),
         (
             "healthy: {for: 60s}",
+            "healthy: {until: {green: true, stable: 20s, within: 90s}}",
+            20,
+            "is yellow for a moment, so no cluster is green for longer",
+        ),
+        (
+            "healthy: {for: 60s}",
             "healthy: {for: 60s, inject: {settings.change: {scope: index, settings: {refresh_interval: 5s}}}}",
             20,
             "expected no such fault, or the data stream or alias in load.indices",
