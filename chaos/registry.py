@@ -49,7 +49,14 @@ METRICS = {
 }
 HELPERS = {name: HelperKind(helper.says, helper.clients) for name, helper in clients.helpers().items()}
 GRAMMAR = Grammar(
-    FAULTS, ACTIONS, METRICS, WORKLOADS, settings=workloads.settings_of, queries=workloads.queries_of, helpers=HELPERS
+    FAULTS,
+    ACTIONS,
+    METRICS,
+    WORKLOADS,
+    settings=workloads.settings_of,
+    queries=workloads.queries_of,
+    mapping=workloads.mapping_of,
+    helpers=HELPERS,
 )
 PROVIDERS = Providers(providers.discover(), FAULTS)
 

@@ -127,7 +127,7 @@ class Context(Protocol):
     index: str
     """The load's; of several the first."""
     indices: tuple[str, ...]
-    """All of the load's."""
+    """All of the load's, in their order in the experiment. Under a name there may be several, made meanwhile."""
     events: Events
 
     @property

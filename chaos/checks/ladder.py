@@ -185,10 +185,14 @@ def primaries_promoted(ladder: Ladder) -> Measure:
     now, moved = dict(home), {}
     for event in ladder.during("cluster.primary"):
         key = (event["index"], event["shard"])
+        first = now.get(key) is None and key not in home and key not in moved  # of an index that was made meanwhile
         now[key] = event.get("node")
-        moved[key] = int(event["t"])
+        if not first:
+            moved[key] = int(event["t"])
     without = sorted(str(shard) for (_, shard), node in now.items() if node is None)
-    stuck = sorted(str(key[1]) for key, node in now.items() if key not in moved and node in ladder.concerned)
+    stuck = sorted(
+        str(key[1]) for key, node in now.items() if key in home and key not in moved and node in ladder.concerned
+    )
     if without or stuck:
         words = [f"shard {text.listed(without)} without a primary at the end of the watch"] if without else []
         words += [f"the primary of shard {text.listed(stuck)} stayed on a node that the fault hits"] if stuck else []

@@ -200,6 +200,16 @@ def _requests(operation: Any) -> str:
     return f"{operation.operation} of {operation.items} documents{by}{where}"
 
 
+def _rolled(place: str | None, index: Any) -> str:
+    """What an index with several indices under its name is, in words."""
+    what = "a data stream" if index.rolled == "data_stream" else "an alias"
+    when = "never rolled over"
+    if (given := index.rollover) is not None:
+        by = f"every {given.every.text}" if given.every is not None else f"at {given.documents} documents"
+        when = f"rolled over {by}"
+    return f"{place or 'its index'} is {what}, {when}"
+
+
 def _sides_json(experiment: Any, seed: int) -> dict[str, Any]:
     """The sides of a plan as data: each with its own experiment in normal form; empty without sides."""
     from chaos.campaign.sides import order
@@ -247,6 +257,9 @@ def _print_plan(experiment: Any, seed: int, room: dict[str, int], offers: Any, *
             f"{operation.good_within.text}{whose}, from zones {', '.join(experiment.client_zones)}",
             markup=False,
         )
+    for place, index in experiment.load.places.items():
+        if index.rolled is not None:
+            out.print(f"  load: {_rolled(place, index)}", markup=False)
     for loop in experiment.load.closed:
         out.print(
             f"  load: {loop.name} {_requests(loop)}, {text.plural(loop.clients, 'client')} in a closed loop, from "

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from chaos.base.errors import InvalidInput
 from chaos.base.operations import ADMIN, PAGED, OperationKind
 from chaos.base.units import Duration
-from chaos.definitions import decidable, notes, slis
+from chaos.definitions import decidable, notes, rolled, slis
 from chaos.definitions.actions import Decommission, ExcludeVotes, IncludeVotes, Recommission, Weights
 from chaos.definitions.experiment import MOST_PAGED, ExperimentFile, OperationFile, PhaseFile, judged_in
 from chaos.definitions.grammar import Grammar
@@ -49,6 +49,7 @@ def check(file: ExperimentFile, topology: Topology, grammar: Grammar) -> Iterato
     yield from _load(file, topology)
     yield from _operations(file, grammar)
     yield from _ids(file, grammar)
+    yield from rolled.check(file, grammar)
     yield from _controller(file, topology)
     state = _State(topology, grammar.faults, weights=dict(topology.weights) if topology.weights is not None else None)
     state.controlled = file.controller is not None and file.controller.act

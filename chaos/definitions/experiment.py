@@ -247,6 +247,51 @@ class StreamFile(OperationFile):
     )
 
 
+class Rollover(Strict):
+    """When an index of the load is rolled over by the suite: the next documents go to a new one."""
+
+    every: PositiveDuration | None = Field(default=None, description="so often, from the load's begin, for example 20s")
+    documents: StrictInt | None = Field(
+        default=None, ge=1, description="or once the newest index has so many that are refreshed, for example 10000"
+    )
+
+    @model_validator(mode="after")
+    def _one_condition(self) -> Rollover:
+        if (self.every is None) == (self.documents is None):
+            raise ValueError("an index is rolled over by time or by its documents: expected either every or documents")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_off(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        return {key: value for key, value in data.items() if value is not None}
+
+
+TIMESTAMP = "@timestamp"
+
+
+class DataStream(Strict):
+    """A data stream whose time is in another field."""
+
+    timestamp_field: Annotated[str, Field(min_length=1)] = Field(
+        default=TIMESTAMP, description="the field with the time of a document, a date; default @timestamp"
+    )
+
+
+_DATA_STREAM = Field(
+    default=False,
+    description="true: it is a data stream, whose documents are only created; its workload needs a date @timestamp, or "
+    "{timestamp_field: NAME}",
+)
+_ALIAS = Field(
+    default=False, description="true: an alias through which documents go to its newest index, NAME-000001 first"
+)
+_ROLLOVER = Field(
+    default=None,
+    description="of a data stream or an alias: when it goes on to a new index, for example {every: 20s}; default never",
+)
+
+
 class IndexFile(Strict):
     """One more index of the load, with documents of its own. Streams that name it read and write it."""
 
@@ -258,6 +303,9 @@ class IndexFile(Strict):
         default_factory=dict,
         description="of this index, by short names, before those of the topology and of its workload",
     )
+    data_stream: StrictBool | DataStream = _DATA_STREAM
+    alias: StrictBool = _ALIAS
+    rollover: Rollover | None = _ROLLOVER
 
 
 StreamName = Annotated[str, Field(pattern=STREAM)]
@@ -372,6 +420,9 @@ class LoadFile(Strict):
         default_factory=dict,
         description="more indices for streams to read and write, for example {events: {workload: logs}}",
     )
+    data_stream: StrictBool | DataStream = _DATA_STREAM
+    alias: StrictBool = _ALIAS
+    rollover: Rollover | None = _ROLLOVER
 
     @property
     def operations(self) -> dict[str, OperationFile]:
@@ -397,6 +448,10 @@ class LoadFile(Strict):
         """The index that an operation of this name reads or writes; None: the load's first."""
         stream = self.streams.get(name)
         return None if stream is None else stream.index
+
+    def of_place(self, index: str | None) -> LoadFile | IndexFile:
+        """What says how an index is: its own part, or of the load's first (None) the load."""
+        return self if index is None else self.indices[index]
 
     def place(self, name: str) -> tuple[str, ...]:
         """Where an operation of this name stands in a file."""
@@ -501,7 +556,34 @@ class ClosedLoop(Strict):
         return {key: value for key, value in data.items() if key not in _UNSAID or value != _UNSAID[key]}
 
 
-class LoadIndex(Strict):
+class Rolled(Strict):
+    """Whether an index of the load is a name with several indices, and when it goes on to the next one.
+
+    ``data_stream``: the field with the time, where it is a data stream; ``alias``: it is one.
+    """
+
+    data_stream: str | None = None
+    alias: bool = False
+    rollover: Rollover | None = None
+
+    @property
+    def rolled(self) -> Literal["data_stream", "alias"] | None:
+        """By what it is rolled over; None: it is one index."""
+        return "data_stream" if self.data_stream is not None else "alias" if self.alias else None
+
+
+_PLAIN = Rolled().model_dump()
+"""What a normal form leaves out of an index that is one."""
+
+
+def rolled(given: LoadFile | IndexFile) -> dict[str, Any]:
+    """What a file says of it, as :class:`Rolled` has it."""
+    stream = given.data_stream
+    field = stream.timestamp_field if isinstance(stream, DataStream) else TIMESTAMP if stream else None
+    return {"data_stream": field, "alias": given.alias, "rollover": given.rollover}
+
+
+class LoadIndex(Rolled):
     """One more index of the load. ``dataset``: of a workload that is a file, all of it. ``settings``: all of its own,
     those of topology and workload too."""
 
@@ -511,16 +593,22 @@ class LoadIndex(Strict):
     documents: int = 0
     settings: dict[str, Any] = Field(default_factory=dict)
 
+    @model_serializer(mode="wrap")
+    def _without_what_is_off(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        return {key: value for key, value in data.items() if key not in _PLAIN or value != _PLAIN[key]}
+
     @property
     def copies(self) -> int:
         """Copies of all its shards."""
         return int(self.settings.get("number_of_shards", 1)) * (int(self.settings.get("number_of_replicas", 1)) + 1)
 
 
-class Load(Strict):
+class Load(Rolled):
     """The load, resolved. In its normal form each operation stands under its name, and the usual ones always do.
 
-    ``operations`` are open loops: what is said of availability and latency is said of these alone.
+    ``operations`` are open loops: what is said of availability and latency is said of these alone. What it has of
+    :class:`Rolled` is of its first index.
     """
 
     operations: tuple[Operation, ...] = ()
@@ -535,6 +623,11 @@ class Load(Strict):
     client: Client = Field(default_factory=Client)
     processes: int = 1
     indices: tuple[LoadIndex, ...] = ()
+
+    @property
+    def places(self) -> dict[str | None, Rolled]:
+        """Its indices by name; the first one's is None."""
+        return {None: self, **{each.name: each for each in self.indices}}
 
     def operation(self, name: str) -> Operation | None:
         """The operation of this name; None when the load has none."""
@@ -588,6 +681,7 @@ class Load(Strict):
         off |= set() if self.closed else {"closed"}
         off |= {"processes"} if self.processes == 1 else set()
         off |= set() if self.indices else {"indices"}
+        off |= {key for key, value in _PLAIN.items() if data[key] == value}
         return {key: value for key, value in data.items() if key not in off}
 
 
@@ -990,6 +1084,7 @@ def resolve(
             client=file.load.client,
             processes=file.load.processes,
             indices=indices,
+            **rolled(file.load),
         ),
         phases=tuple(_phase(name, phase) for name, phase in file.phases.items()),
         expect=tuple(expectation(given, file) for given in file.expect),

@@ -88,7 +88,8 @@ class Grammar:
     """Kinds by their names. ``workloads``: name → the operations that it declares; those of a file are the usual.
 
     ``settings``: what the workload of a name says of its index, where the topology says nothing else; ``queries``: the
-    names of its searches. ``helpers``: of client libraries, by which streams of bulks can be sent, by name.
+    names of its searches; ``mapping``: of its documents, as far as it is known. ``helpers``: of client libraries, by
+    which streams of bulks can be sent, by name.
     ``streams``: those of one experiment.
     """
 
@@ -98,6 +99,7 @@ class Grammar:
     workloads: Mapping[str, tuple[OperationKind, ...]]
     settings: Callable[[str], Mapping[str, Any]] = no_settings
     queries: Callable[[str], tuple[str, ...]] = no_queries
+    mapping: Callable[[str], Mapping[str, Any]] = no_settings
     helpers: Mapping[str, HelperKind] = field(default_factory=dict)
     streams: Mapping[str, Stream] = field(default_factory=dict)
 

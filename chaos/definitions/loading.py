@@ -26,7 +26,7 @@ from chaos.definitions.selectors import NAME
 from chaos.definitions.source import Loc, Problem, Source, did_you_mean, shown
 from chaos.definitions.topology import VERSION, Topology, TopologyFile
 from chaos.definitions.varied import Side, SideSource, Varied
-from chaos.definitions.workload import Template, WorkloadDefinition, WorkloadFile
+from chaos.definitions.workload import FieldFile, Template, WorkloadDefinition, WorkloadFile
 
 _M = TypeVar("_M", bound=BaseModel)
 _T = TypeVar("_T", Topology, Topology | None)
@@ -277,6 +277,7 @@ def _workload(
     where those of :func:`_with_workload` do."""
     if not re.search(WORKLOAD_FILE, workload):
         source.add(_queries(file, index, workload, grammar.queries(workload), grammar))
+        source.add(_untimed(file, index, workload, grammar.mapping(workload)))
         return None, grammar.settings(workload)
     try:
         dataset = load_workload(workload, near=source.path)
@@ -284,7 +285,37 @@ def _workload(
         errors.append(error.message)
         return None, {}
     source.add(_unlike(file, index, dataset, grammar))
+    source.add(_untimed(file, index, dataset.name, dataset.mapping, dataset.fields))
     return dataset, dataset.settings
+
+
+def _untimed(
+    file: ExperimentFile,
+    index: str | None,
+    workload: str,
+    mapping: Mapping[str, Any],
+    fields: Mapping[str, FieldFile] | None = None,
+) -> Iterator[Problem]:
+    """A data stream whose documents have no time, or not each one. ``fields``: how they are made, if that is known."""
+    given = file.load.of_place(index)
+    field = experiments.rolled(given)["data_stream"]
+    if field is None or not mapping:
+        return
+    found = ((mapping.get("properties") or {}).get(field) or {}).get("type")
+    made = (fields or {}).get(field)
+    what = ""
+    if found not in ("date", "date_nanos"):
+        what = f"no field {field}" if found is None else f"{field} as a {found}"
+    elif made is not None and (made.nulls is not None or made.array is not None):
+        what = f"documents with none, or several, of {field}"
+    if what:
+        says = f"the workload {workload} has {what}, and a data stream needs one date there: expected a workload that "
+        yield Problem((*_index_at(index), "data_stream"), f"{says}has it, or data_stream: {{timestamp_field: NAME}}")
+
+
+def _index_at(index: str | None) -> tuple[str, ...]:
+    """Where an index of the load stands in a file; None: the first."""
+    return ("load",) if index is None else ("load", "indices", index)
 
 
 def _indices(
@@ -307,6 +338,7 @@ def _indices(
                 dataset=dataset,
                 documents=given.documents,
                 settings=dict(whole.settings.index),
+                **experiments.rolled(given),
             )
         )
     return tuple(found)
@@ -318,7 +350,7 @@ def _unlike(
     """What an experiment cannot ask of the workload of a file, which is that of an index (None: the load's first)."""
     if dataset.name in grammar.workloads:
         says = f"{dataset.name} is the name of a workload that comes with a package: expected another name in the file"
-        yield Problem(("load", "workload") if index is None else ("load", "indices", index, "workload"), says)
+        yield Problem((*_index_at(index), "workload"), says)
     declared = grammar.declared(file.load.workload)
     for name, given in file.load.operations.items():
         kind = declared.get(name) if file.load.index_of(name) == index else None

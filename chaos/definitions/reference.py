@@ -23,6 +23,8 @@ EXPERIMENT = {
     "Actions": "load.write.actions",
     "CompareAndSet": "load.cas",
     "Visibility": "load.visibility",
+    "DataStream": "load.data_stream",
+    "Rollover": "load.rollover",
     "Client": "load.client",
     "PhaseFile": "phases.NAME",
     "Until": "phases.NAME.until",

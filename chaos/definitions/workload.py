@@ -753,7 +753,7 @@ class Template(NamedTuple):
 _PASSED_OVER = ("index_patterns", "priority", "version", "_meta", "order")
 _REFUSED_PARTS = {
     "composed_of": "component templates are not read: expected their settings and mappings in this file",
-    "data_stream": "the load writes by ids into one index: expected data_stream left out",
+    "data_stream": "an experiment says so of its index (load.data_stream): expected data_stream left out here",
     "aliases": "the load's index has the alias of its writes alone: expected aliases left out",
 }
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from chaos.base.operations import USUAL
 from chaos.definitions.base import API_VERSION
 from chaos.definitions.expectations import Expectation
-from chaos.definitions.experiment import ClosedLoop, Experiment, Load, Operation, Phase
+from chaos.definitions.experiment import TIMESTAMP, ClosedLoop, Experiment, Load, Operation, Phase, Rolled
 from chaos.definitions.steps import Step
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./%-]*(?: [A-Za-z0-9_./%()-]+)*|[0-9]+(?:\.[0-9]+)?[A-Za-z%/]+")
@@ -111,7 +111,8 @@ def _load(load: Load) -> Iterator[str]:
         yield "  indices:"
         for each in load.indices:
             own = {"workload": each.dataset.file if each.dataset else each.workload, "documents": each.documents}
-            yield f"    {each.name}: {flow(own | {'settings': each.settings})}"
+            yield f"    {each.name}: {flow(own | {'settings': each.settings} | _rolled(each))}"
+    yield from (f"  {key}: {flow(value)}" for key, value in _rolled(load).items())
     for name, check in (("cas", load.cas), ("visibility", load.visibility)):
         if check is not None:
             yield f"  {name}: {flow(check)}"
@@ -121,6 +122,18 @@ def _load(load: Load) -> Iterator[str]:
         ):
             value = getattr(load, name)
             yield f"  {name}: {flow(load.dataset.file if name == 'workload' and load.dataset else value)}"
+
+
+def _rolled(given: Rolled) -> dict[str, Any]:
+    """How an index is rolled over, as people write it."""
+    written: dict[str, Any] = {}
+    if given.data_stream is not None:
+        written["data_stream"] = True if given.data_stream == TIMESTAMP else {"timestamp_field": given.data_stream}
+    if given.alias:
+        written["alias"] = True
+    if given.rollover is not None:
+        written["rollover"] = plain(given.rollover)
+    return written
 
 
 def _operation(given: Operation | ClosedLoop) -> dict[str, Any]:

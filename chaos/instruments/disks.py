@@ -43,9 +43,10 @@ class Place(Protocol):
 
 
 def blocked(lab: Cluster, index: str) -> bool:
-    """Whether writes to the index are blocked as beyond the flood stage. Raises LabError when no node says it."""
-    found = administration.explicit_settings(lab, index, timeout=ASK_SECONDS) or {}
-    return str(found.get(disks.BLOCK)).lower() == "true"
+    """Whether writes to an index, or to one of several under its name, are blocked as beyond the flood stage. Raises
+    LabError when no node says it."""
+    found = administration.settings_of_each(lab, index, timeout=ASK_SECONDS)
+    return any(str(each.get(disks.BLOCK)).lower() == "true" for each in found.values())
 
 
 class Disks(Observer):

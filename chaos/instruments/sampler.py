@@ -46,6 +46,7 @@ from chaos.history.events import (
 from chaos.history.writer import Events
 from chaos.opensearch import counters
 from chaos.opensearch.cluster import Cluster
+from chaos.opensearch.requests import belongs
 from chaos.opensearch.reused import Reused
 from chaos.opensearch.views import Counts, View, another_leader, everything, newest, view
 
@@ -74,9 +75,11 @@ class Sampler(Observer, ClusterSight):
     def __init__(
         self, lab: Cluster, events: Events, index: str, counted: Counts = everything, others: Iterable[str] = ()
     ) -> None:
-        """``index``: the load's first; ``others``: its others, whose copies are watched too."""
+        """``index``: the load's first; ``others``: its others, whose copies are watched too. Under each name there may
+        be several, made while the load lasts (:mod:`chaos.opensearch.rollover`)."""
         self._events, self._index, self._counted = events, index, counted
-        self._indices = frozenset((index, *others))
+        self._names = frozenset((index, *others))
+        self._ours: dict[str, bool] = {}
         self._lab = Reused(lab)
         self._zones = {node.name: node.zone for node in lab.topology.nodes}
         self._viewers = lab.viewers
@@ -94,10 +97,12 @@ class Sampler(Observer, ClusterSight):
         self._copies: dict[tuple[str, int, str], tuple[str, bool]] = {}
         self._unassigned: dict[tuple[str, int], int] = {}
         self._homes: set[tuple[str, int, str]] | None = None
+        self._settled: dict[str, float] = {}
+        """The indices whose homes are known, and since when (seconds since 1970)."""
         self._primaries: dict[tuple[str, int], str | None] = {}
         self._rivals: dict[str, Future[bool]] = {}
         self._since = time.time()
-        self._known: set[tuple[int, str, int]] = set()
+        self._known: set[tuple[str, int, str, int]] = set()
         self._writing = threading.Lock()
         self._green_again = False
         self.red_since: float | None = None
@@ -240,7 +245,10 @@ class Sampler(Observer, ClusterSight):
                 continue
             with self._writing:
                 for each in found:
-                    key = (each["shard"], each["node"], each["started_ms"])
+                    new = self._since if self._homes is None else float("inf")
+                    if each["started_ms"] / 1000 < self._settled.get(each["index"], new):
+                        continue  # so an index that was made meanwhile got its first copies
+                    key = (each["index"], each["shard"], each["node"], each["started_ms"])
                     if key not in self._known and each["stage"] == "DONE":
                         self._known.add(key)
                         with suppress(OSError):
@@ -288,11 +296,17 @@ class Sampler(Observer, ClusterSight):
         self._nodes = best.nodes
         self._shards(best)
 
+    def _is_ours(self, index: str) -> bool:
+        known = self._ours.get(index)
+        if known is None:
+            known = self._ours[index] = any(belongs(index, name) for name in self._names)
+        return known
+
     def _shards(self, best: View) -> None:
         held: dict[tuple[str, int, str], tuple[str, bool]] = {}
         unassigned: dict[tuple[str, int], int] = {}
         for copy in best.copies:
-            if copy.index not in self._indices:
+            if not self._is_ours(copy.index):
                 continue
             if copy.node is None:
                 unassigned[(copy.index, copy.shard)] = unassigned.get((copy.index, copy.shard), 0) + 1
@@ -303,9 +317,14 @@ class Sampler(Observer, ClusterSight):
         if self._homes is None:
             if held and not unassigned:
                 self._homes = set(held)
+                self._settled = dict.fromkeys((index for index, _, _ in held), self._since)
         else:
+            # where an index that is made meanwhile first has all its copies, there they are at home
+            for index in {index for index, _, _ in held} - set(self._settled) - {index for index, _ in unassigned}:
+                self._homes |= {place for place in held if place[0] == index}
+                self._settled[index] = time.time()
             for index, shard, node in sorted(set(held) - set(self._copies)):
-                if (index, shard, node) not in self._homes:
+                if (index, shard, node) not in self._homes and index in self._settled:
                     ShardMoved(index=index, shard=shard, node=node).write(self._events)
         for (index, shard, node), (state, primary) in sorted(held.items()):
             before: tuple[str, bool] | None = self._copies.get((index, shard, node))
@@ -332,7 +351,7 @@ class Sampler(Observer, ClusterSight):
         return self._nodes
 
     def homes(self) -> list[dict[str, Any]]:
-        """Which nodes held a copy of which shard when the load began."""
+        """Which nodes held a copy of which shard when the load began, or its index did."""
         return [{"index": i, "shard": s, "node": n} for i, s, n in sorted(self._homes or ())]
 
 

@@ -69,7 +69,8 @@ Facts = dict[Fact, str | None]
 
 
 def read(lab: Cluster, index: str, through: str) -> Facts:
-    """How things are, by the word of one node; an index that is not there has no facts.
+    """How things are, by the word of one node; an index that is not there has no facts. Of a name with several indices
+    the oldest is looked at.
 
     Raises LabError when nobody says it in time.
     """
@@ -77,7 +78,7 @@ def read(lab: Cluster, index: str, through: str) -> Facts:
     layers = administration.cluster_settings(lab, **way)
     of_cluster = layers["persistent"] | layers["transient"]
     settings: dict[Fact, Text] = {("cluster", key): value for key, value in of_cluster.items()}
-    of_index = administration.explicit_settings(lab, index, **way) or {}
+    of_index = administration.settings_of_oldest(lab, index, **way) or {}
     settings |= {("index", key): value for key, value in of_index.items()}
     found: Facts = {fact: _said(value) for fact, value in settings.items() if fact[1] not in OWN}
     found["zones", "votes"] = ", ".join(sorted(administration.excluded(lab, **way))) or None

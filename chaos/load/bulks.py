@@ -14,7 +14,7 @@ from chaos.base.ids import write_id
 from chaos.history.format import Action, ItemOutcome, Outcome
 from chaos.load.changes import Planned
 from chaos.load.workload import Request, Workload
-from chaos.opensearch.requests import BULK_FIELDS
+from chaos.opensearch.requests import BULK_FIELDS, RolledKind, belongs
 
 T = TypeVar("T")
 CREATED, UPDATED, DEGRADED, REJECTED, BLOCKED, CONFLICT, INVALID, FAILED, UNKNOWN, WRONG, *_ = map(int, ItemOutcome)
@@ -23,6 +23,7 @@ FIRST_FAILED, LAST_FAILED = REJECTED, FAILED
 """Outcomes that the cluster itself calls failures."""
 _NAMES = {Action.CREATE: "index", Action.UPDATE: "update", Action.DELETE: "delete"}
 _RESULTS = {
+    "create": {201: ("created", CREATED)},
     "index": {201: ("created", CREATED), 200: ("updated", UPDATED)},
     "update": {200: ("updated", CHANGED)},
     "delete": {200: ("deleted", DELETED)},
@@ -48,6 +49,11 @@ def no_pause() -> None:
     """For callers without other requests under way."""
 
 
+def creating(rolled: RolledKind | None) -> str:
+    """The action by which new documents are written."""
+    return "create" if rolled == "data_stream" else "index"
+
+
 class Bulks:
     """Makes the bulks of one operation. ``index``: where they go, an alias where that must be there.
 
@@ -65,8 +71,9 @@ class Bulks:
         pause: Pause = no_pause,
         *,
         automatic: bool = False,
+        rolled: RolledKind | None = None,
     ) -> None:
-        self._pause = pause
+        self._pause, self._action = pause, creating(rolled)
         self._names = "routing" if automatic else "_id"
         self._workload = workload
         self._path = f"/{index}/_bulk?{BULK_FIELDS}"
@@ -82,9 +89,9 @@ class Bulks:
         if plan is not None:
             done = [self._line(n, plan) for piece in in_pieces(numbers, self._pause) for n in piece]
             return Request("POST", self._path, "".join(done))
-        names = self._names
+        names, action = self._names, self._action
         lines = [
-            f'{{"index":{{"{names}":"{doc_id}"}}}}\n{body(doc_id)}\n'
+            f'{{"{action}":{{"{names}":"{doc_id}"}}}}\n{body(doc_id)}\n'
             for piece in in_pieces(numbers, self._pause)
             for doc_id in map(write_id, piece)
         ]
@@ -157,13 +164,15 @@ def judge(
     *,
     automatic: bool = False,
     plan: Planned | None = None,
+    rolled: RolledKind | None = None,
 ) -> tuple[Outcome, str, bytes]:
     """What became of a bulk of these documents: the request's outcome, what is wrong with the answer (or nothing), and
     the outcome of each document (:class:`~chaos.history.format.ItemOutcome`).
 
     ``index``: the concrete one; ``copies``: of each shard, None where that is not known. ``automatic``: ids are
     OpenSearch's, so answers that were swapped cannot be told, and only one id that comes twice is wrong. ``plan``: what
-    each item does; None: each writes a new document.
+    each item does; None: each writes a new document. ``rolled``: ``index`` is a name with several, and any of them may
+    have taken a document.
     Raises one of :data:`chaos.opensearch.rest.UNREADABLE` for what is no answer to a bulk.
     """
     errors, items = answer["errors"], answer["items"]
@@ -175,13 +184,15 @@ def judge(
     outcomes, says = bytearray(number), ""
     place, given, failed = 0, set[str](), 0
     action, document = int(Action.CREATE), 0
+    new = creating(rolled)
     for piece in in_pieces(numbers, pause):
         for n in piece:
             document = n
             if plan is not None:
                 action, document, _ = plan.of(n)
+            named = new if action == Action.CREATE else _NAMES[Action(action)]
             outcomes[place], wrong = _item(
-                items[place], _NAMES[Action(action)], write_id(document), index, copies, given if automatic else None
+                items[place], named, write_id(document), index, copies, given if automatic else None, rolled is not None
             )
             says = says or wrong
             failed += FIRST_FAILED <= outcomes[place] <= LAST_FAILED
@@ -224,10 +235,16 @@ def failures(items: list[Mapping[str, Any]]) -> list[tuple[int, Mapping[str, Any
 
 
 def _item(
-    entry: Mapping[str, Any], action: str, doc_id: str, index: str, copies: int | None, given: set[str] | None
+    entry: Mapping[str, Any],
+    action: str,
+    doc_id: str,
+    index: str,
+    copies: int | None,
+    given: set[str] | None,
+    rolled: bool = False,
 ) -> tuple[int, str]:
     """What one item says became of a document, and what is wrong with it. ``given``: the ids that OpenSearch gave to
-    documents before it in this bulk; None: ids are ours."""
+    documents before it in this bulk; None: ids are ours. ``rolled``: there are several indices of this name."""
     item = entry.get(action)
     if item is None:
         return WRONG, f"bulk answered for {doc_id} with {', '.join(map(str, entry)) or 'nothing'}, not with {action}"
@@ -240,11 +257,11 @@ def _item(
     status = item["status"]
     if type(status) is not int:
         raise TypeError("a status that is no number")
-    if status == 404 and action != "index":
+    if status == 404 and action not in ("index", "create"):
         return _missing(item, action, doc_id)
     if status >= 300:
         return _failed(status, item), ""
-    if item["_index"] != index:
+    if item["_index"] != index and not (rolled and belongs(item["_index"], index)):
         return WRONG, f"bulk answered for {doc_id} with the index {item['_index']!r}"
     result, outcome = _RESULTS[action].get(status, ("", WRONG))
     if item["result"] != result or "error" in item:

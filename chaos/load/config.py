@@ -17,6 +17,7 @@ from pydantic import (
 
 from chaos.base.access import PLAIN, Access
 from chaos.base.operations import Answer
+from chaos.opensearch.requests import RolledKind
 
 AFTER_FAILURE_S = 0.1
 """How long a client of a closed loop waits after a request that failed. Clients back off in many ways; without any
@@ -171,6 +172,12 @@ class IndexConfig(_Data):
     shards: int | None = Field(default=None, ge=1)
     copies: int | None = Field(default=None, ge=1)
     visible_after_s: float | None = Field(default=None, ge=0)
+    rolled: RolledKind | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        return {key: value for key, value in data.items() if key != "rolled" or value is not None}
 
 
 class ProbeConfig(_Data):
@@ -332,6 +339,8 @@ class DriverConfig(_Data):
     """Copies of each shard, primaries too, so long as the load lasts. None: not known, or they are to change."""
     visible_after_s: float | None = Field(default=None, ge=0)
     """Seconds until an acknowledged document must be found by searches; None: not known."""
+    rolled: RolledKind | None = None
+    """The index is a name with several, each with a number; None: it is one."""
     indices: tuple[IndexConfig, ...] = ()
     """Those beside the first, of which the fields above are."""
     queries: Path | None = None
@@ -359,7 +368,7 @@ class DriverConfig(_Data):
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        kept = ("shards", "copies", "visible_after_s", "dataset")
+        kept = ("shards", "copies", "visible_after_s", "dataset", "rolled")
         data = {key: value for key, value in data.items() if key not in ("closed", "indices") or value}
         alone = {"processes": 1, "part": Part().model_dump(mode="json")}
         data = {key: value for key, value in data.items() if key not in alone or value != alone[key]}

@@ -214,6 +214,7 @@ class _Index:
             pause=_let_others_on,
             automatic=config.automatic(own.place),
             updates=updates,
+            rolled=own.rolled,
         )
 
 
@@ -265,6 +266,7 @@ class Engine:
                 self._stride,
                 _let_others_on,
                 automatic=each.automatic,
+                rolled=at.own.rolled,
             )
             if each.answer == "bulk"
             else None

@@ -12,6 +12,7 @@ OpenSearch frees it :data:`KEEP` after the last page was asked for (``scroll``, 
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any, Literal
 
 from chaos.history.format import Outcome
@@ -60,7 +61,7 @@ class Read:
         self._context: str | None = None
         self._pages = self._before = self._least = 0
         self._total: int | None = None
-        self._seen: set[tuple[str, int]] = set()
+        self._seen: set[tuple[str, str, int]] = set()
         self._done = False
         self.outcome, self.says, self.stale = Outcome.UNKNOWN, "", False
 
@@ -114,9 +115,9 @@ class Read:
             return self._wrong(says)
         for hit in hits:
             named = numbered(hit["_id"]) or (hit["_id"], 0)  # an id that OpenSearch gave
-            if named in self._seen:
+            if (place := (sys.intern(hit["_index"]), *named)) in self._seen:
                 return self._wrong(f"answered with the hit {hit['_id']} on two pages")
-            self._seen.add(named)
+            self._seen.add(place)
             self._before += named[0] == "p"
         self._pages += 1
         if outcome is not Outcome.OK:

@@ -36,6 +36,7 @@ from chaos.load.changes import Planned, Updates
 from chaos.load.known import Known, numbered
 from chaos.load.outcomes import answered, of_failed, of_parts, of_status, whole
 from chaos.load.workload import Asked, Request, Workload
+from chaos.opensearch.requests import RolledKind, belongs
 from chaos.opensearch.rest import UNREADABLE
 
 EVERY = frozenset(("_index", "_id", "_source"))
@@ -113,7 +114,8 @@ class Judge:
     shard, primaries too; None where that is not known, and then they are not held against answers. ``pause``: lets
     other requests on, between the documents of a large bulk. ``automatic``: written documents have ids of
     OpenSearch's; by which of ours one is known stands in its source, and it may be there more than once. ``updates``:
-    those that the load has sent; None: written documents never change.
+    those that the load has sent; None: written documents never change. ``rolled``: the index is a name with several, in
+    each of which an id may be once.
     """
 
     def __init__(
@@ -127,8 +129,9 @@ class Judge:
         pause: bulks.Pause = bulks.no_pause,
         automatic: bool = False,
         updates: Updates | None = None,
+        rolled: RolledKind | None = None,
     ) -> None:
-        self._automatic, self._updates = automatic, updates
+        self._automatic, self._updates, self._rolled = automatic, updates, rolled
         self._known, self._index, self._pause = known, index, pause
         self.shards, self._copies = shards, copies
         self._workload = workload
@@ -225,6 +228,7 @@ class Judge:
                 self._pause,
                 automatic=self._automatic,
                 plan=sent.plan,
+                rolled=self._rolled,
             )
         except UNREADABLE:
             return Judged(Outcome.GARBLED)
@@ -319,7 +323,7 @@ class Judge:
             return f"{what} answered with {says}", False
         total, exact = _total(answer["hits"]["total"])
         wanted, asked = fields_of(sent.path), searched(sent.body)
-        if not self._automatic and (most := self._known.most(sent.asks)) < total:
+        if (most := self.most(sent.asks)) < total:
             return f"{what} found {total}, and {most} were ever sent", False
         if wanted:
             hits = answer["hits"].get("hits", [])
@@ -339,7 +343,7 @@ class Judge:
 
     def most(self, asks: Asked | None) -> int:
         """How many documents a search can find that is answered now."""
-        return sys.maxsize if self._automatic else self._known.most(asks)
+        return sys.maxsize if self._automatic or self._rolled is not None else self._known.most(asks)
 
     def there_before(self, asks: Asked | None) -> int:
         """How many documents from before the load a search must find."""
@@ -373,11 +377,16 @@ class Judge:
 
     def hits(self, hits: list[Any], asks: Asked | None, wanted: frozenset[str], asked: Searched) -> str:
         """What is wrong with the hits of an answer. ``wanted``: the fields that each must have."""
-        last, seen = self._known.last, set()
+        last, seen = self._known.last, set[tuple[str, str]]()
         named, identified = "_index" in wanted, "_id" in wanted
         sourced = "_source" in wanted and asked.sourced
+
+        def place(hit: Mapping[str, Any]) -> str:
+            """Within which an id is once."""
+            return str(hit["_index"]) if named and self._rolled is not None else ""
+
         for hit in hits:
-            if named and hit["_index"] != self._index:
+            if named and not self._ours(hit["_index"]):
                 return f"answered with a hit of the index {_short(hit['_index'])}"
             if not identified:
                 continue
@@ -388,9 +397,9 @@ class Judge:
                 if not sourced:
                     continue
                 doc_id = write_id(hit["_source"][self._workload.value])
-            elif doc_id in seen:
+            elif (place(hit), doc_id) in seen and (named or self._rolled is None):
                 return f"answered with the hit {_short(doc_id)} twice"
-            seen.add(doc_id)
+            seen.add((place(hit), doc_id))
             it = self._document(doc_id)
             if it is None or it.number > last[it.kind]:
                 return f"answered with the hit {_short(doc_id)}, which this load never sent"
@@ -410,6 +419,12 @@ class Judge:
                 return "answered with hits out of order"
         return ""
 
+    def _ours(self, index: Any) -> bool:
+        """Whether this is the load's index, or one of those under its name."""
+        if self._rolled is None:
+            return bool(index == self._index)
+        return type(index) is str and _belongs(index, self._index)
+
     def _as_changed(self, it: Document, source: Any) -> Document:
         """What a written document must be, given the number that its content says: its own, or that of an update of it.
         Which of them it has may be any: a search sees what was there at the last refresh."""
@@ -427,7 +442,7 @@ class Judge:
             if key in fields:
                 if type(answer[key]) is not str:
                     raise TypeError(f"{key} that is no text")
-                if answer[key] != value:
+                if answer[key] != value and not (key == "_index" and self._ours(answer[key])):
                     return f"{what} {doc_id} answered with the {key} {_short(answer[key])}"
         return ""
 
@@ -458,6 +473,11 @@ def shards_wrong(shards: Mapping[str, Any], planned: int | None) -> str:
     if planned is not None and total != planned:
         return f"{total} shards, and {planned} were to be asked"
     return ""
+
+
+@functools.lru_cache(1 << 10)
+def _belongs(index: str, name: str) -> bool:
+    return belongs(index, name)
 
 
 @functools.lru_cache(1 << 12)

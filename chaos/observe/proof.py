@@ -5,7 +5,7 @@ from __future__ import annotations
 import urllib3
 
 from chaos.base.errors import ChaosError
-from chaos.opensearch import administration
+from chaos.opensearch import administration, rollover
 from chaos.opensearch.views import administer, await_green, lacking
 from chaos.targets.labs.base import BaseLab
 
@@ -49,6 +49,14 @@ def index_there(lab: BaseLab, index: str) -> list[str]:
     except ChaosError:
         return []
     return [f"index {index} is still there"] if status == 200 else []
+
+
+def name_there(lab: BaseLab, name: str) -> list[str]:
+    """The same of a name with several indices, and of its template."""
+    try:
+        return rollover.left(lab, name)
+    except ChaosError:
+        return []
 
 
 def upgraded(lab: BaseLab) -> list[str]:

@@ -52,11 +52,13 @@ from chaos.observe.changed import Changed, apart, of_held
 from chaos.observe.contents import SOURCES, WAYS, WHOLE, Contents, Sourced, Wanted, chosen, look_inside, odd
 from chaos.observe.copies import CopySearch, NotRead, Shared, odd_answer, page
 from chaos.observe.idsets import Collected, Ids, parsed, parts
+from chaos.observe.several import merged
 from chaos.observe.told import everything, held_against
 from chaos.observe.written import Written
+from chaos.opensearch import rollover
 from chaos.opensearch.rest import UNREADABLE
 from chaos.opensearch.routing import shard_of
-from chaos.opensearch.views import ShardCopy, administer, newest, views
+from chaos.opensearch.views import ShardCopy, View, administer, newest, views
 from chaos.targets.protocol import Lab
 
 PAGE = 10_000
@@ -214,6 +216,7 @@ def read_back(
     workload: Workload | None = None,
     automatic: bool = False,
     told: Mapping[CallerTold, Ids] | None = None,
+    rolled: bool = False,
 ) -> dict[str, Any]:
     """Read every copy and compare; the answer is the content of ``history/readback.json``.
 
@@ -222,7 +225,8 @@ def read_back(
     what the documents must be; None: those of experiments that name no other. ``automatic``: written documents have
     ids that OpenSearch gave them, and are known by the value that they were routed by; one that is there twice is
     *stored twice*, and none too many. ``told``: what helpers told their callers of documents, to be held against what
-    is there; nothing where there was none.
+    is there; nothing where there was none. ``rolled``: ``index`` is a name with several
+    (:mod:`chaos.opensearch.rollover`), which are all read.
 
     Never raises for the cluster's failures: what could not be read makes ``complete`` false, with the reason.
     """
@@ -241,43 +245,142 @@ def read_back(
         seen = newest(views(lab))
         if seen is None:
             return {**empty, "reason": "no node sees an elected cluster manager"}
-        _refresh(lab, index, patient=seen.status != "red")
-        shards, routing_shards, window = _routing(lab, index)
-        _check_routing(lab, index, shards, routing_shards, acknowledged.first(30))
+        names = rollover.indices(lab, index) if rolled else [index]
+        if not names:
+            return {**empty, "reason": f"there is no index under {index}"}
+        readings = [
+            Reading(lab, name, seen, acknowledged, fates, workload, seed=seed, automatic=automatic) for name in names
+        ]
+        _refuse_unlike(readings)
     except (ChaosError, *UNREADABLE) as error:
         return {**empty, "reason": f"{type(error).__name__}: {error}"}
-    live = [c for c in seen.copies if c.index == index and c.state in ("STARTED", "RELOCATING") and c.node]
-    says(f"reading {len(acknowledged)} acknowledged documents back from {len(live)} copies")
-    wanted = chosen(_ours(acknowledged, fates), shards, routing_shards, seed)
-    workload = of_held(workload, fates.held if fates is not None else None)
-    asked = Asked(workload, wanted, seed, window, automatic=automatic)
-    reads = _read(lab, live, asked)
-    missing = set(range(shards)) - {copy.shard for copy in live}
-    destroyed: set[int] = set()
-    if missing and seen.nodes >= {node.name for node in lab.topology.nodes}:
-        try:
-            destroyed = missing - _stored(lab, index)
-        except (ChaosError, *UNREADABLE) as error:
-            says(f"where the shards' data is on disk cannot be told: {error}")
-    found = Comparison(reads, acknowledged, shards, routing_shards, destroyed, fates=fates, seed=seed)
+    copies = sum(len(each.live) for each in readings)
+    says(f"reading {len(acknowledged)} acknowledged documents back from {copies} copies")
+    for each in readings:
+        each.read(says)
+    found = _compared(readings, acknowledged, rolled=rolled)
     for pause in AGAIN_S:
-        if not (differing := found.doubtful):
+        if not (number := sum(len(one.doubtful) for one in found)):
             break
-        says(f"{len(differing)} shards have copies that differ, are wrong or unread: reading them again in {pause:g} s")
+        says(f"{number} shards have copies that differ, are wrong or unread: reading them again in {pause:g} s")
         sleep(pause)
+        for each, one in zip(readings, found, strict=True):
+            if one.doubtful:
+                each.read_again(one.doubtful, says)
+        found = _compared(readings, acknowledged, rolled=rolled)
+    result = _of_name(readings, found, acknowledged) if rolled else found[0].to_json()
+    if automatic:
+        result |= stored_twice(readings[0].reads)
+    if told:
+        result["told"] = _told_of(told, found[0])
+    return {**empty, **result, "seconds": round(time.monotonic() - began, 3)}
+
+
+class Reading:
+    """One index: its live copies, and what was read of them. ``destroyed``: shards of which nothing is left."""
+
+    def __init__(
+        self,
+        lab: Lab,
+        index: str,
+        seen: View,
+        acknowledged: Ids,
+        fates: Written | None,
+        workload: Workload,
+        *,
+        seed: int,
+        automatic: bool,
+    ) -> None:
+        """Refreshes it and asks how it is routed. Raises ChaosError, or one of UNREADABLE."""
+        self._lab, self._seen, self._fates, self._seed = lab, seen, fates, seed
+        self.index = index
+        _refresh(lab, index, patient=seen.status != "red")
+        self.shards, self.routing_shards, window = _routing(lab, index)
+        _check_routing(lab, index, self.shards, self.routing_shards, acknowledged.first(30))
+        self.live = [c for c in seen.copies if c.index == index and c.state in ("STARTED", "RELOCATING") and c.node]
+        wanted = chosen(_ours(acknowledged, fates), self.shards, self.routing_shards, seed)
+        workload = of_held(workload, fates.held if fates is not None else None)
+        self._asked = Asked(workload, wanted, seed, window, automatic=automatic)
+        self.reads: list[CopyRead] = []
+        self.destroyed: set[int] = set()
+
+    def read(self, says: Callable[[str], None]) -> None:
+        """Read every copy."""
+        self.reads = _read(self._lab, self.live, self._asked)
+        missing = set(range(self.shards)) - {copy.shard for copy in self.live}
+        if missing and self._seen.nodes >= {node.name for node in self._lab.topology.nodes}:
+            try:
+                self.destroyed = missing - _stored(self._lab, self.index)
+            except (ChaosError, *UNREADABLE) as error:
+                says(f"where the shards' data is on disk cannot be told: {error}")
+
+    def read_again(self, shards: Collection[int], says: Callable[[str], None]) -> None:
+        """Read the copies of these shards once more."""
         try:
-            _refresh(lab, index, patient=False)
+            _refresh(self._lab, self.index, patient=False)
         except (ChaosError, *UNREADABLE) as error:
             says(f"no refresh before reading again: {error}")
-        reads = [read for read in reads if read.copy.shard not in differing]
-        reads += _read(lab, [copy for copy in live if copy.shard in differing], asked)
-        found = Comparison(reads, acknowledged, shards, routing_shards, destroyed, fates=fates, seed=seed)
-    result = found.to_json()
-    if automatic:
-        result |= stored_twice(reads)
-    if told:
-        result["told"] = _told_of(told, found)
-    return {**empty, **result, "seconds": round(time.monotonic() - began, 3)}
+        self.reads = [read for read in self.reads if read.copy.shard not in shards]
+        self.reads += _read(self._lab, [copy for copy in self.live if copy.shard in shards], self._asked)
+
+    def held(self) -> Ids:
+        """What is on any of its copies."""
+        found = Ids()
+        for read in self.reads:
+            read.ids = Ids.of(read.ids)
+            found |= read.ids
+        return found
+
+    def settled(self, shard: int) -> bool:
+        """Whether all that a shard has is known: each of its live copies was read to the end, or nothing is left."""
+        here = [read for read in self.reads if read.copy.shard == shard]
+        return shard in self.destroyed or bool(here and all(read.error is None for read in here))
+
+    def compared(self, acknowledged: Ids) -> Comparison:
+        shards, routing = self.shards, self.routing_shards
+        return Comparison(self.reads, acknowledged, shards, routing, self.destroyed, fates=self._fates, seed=self._seed)
+
+
+def _refuse_unlike(readings: list[Reading]) -> None:
+    """Raises LabError where the indices of a name are not routed alike, which one template makes them."""
+    if len({(each.shards, each.routing_shards) for each in readings}) > 1:
+        raise LabError(f"{readings[0].index} and {readings[-1].index} have other numbers of shards")
+
+
+def _compared(readings: list[Reading], acknowledged: Ids, *, rolled: bool) -> list[Comparison]:
+    """Each index against what had been acknowledged: of several, each against what is on a copy of it. A document is in
+    the index that was the newest when it was written, which nothing but the copies tells."""
+    if not rolled:
+        return [readings[0].compared(acknowledged)]
+    return [each.compared(acknowledged & each.held()) for each in readings]
+
+
+def _of_name(readings: list[Reading], found: list[Comparison], acknowledged: Ids) -> dict[str, Any]:
+    """What several indices of one name come to: lost is what is in none of them, once each shard of it was read.
+
+    An id is once in each index. What a client sent again after a rollover may be in two: it is *stored twice*.
+    """
+    result = merged({each.index: one.to_json() for each, one in zip(readings, found, strict=True)})
+    anywhere, twice = Ids(), Ids()
+    for each in readings:
+        held = each.held()
+        twice |= held & anywhere
+        anywhere |= held
+    lost, unavailable = Ids(), 0
+    shards, routing = readings[0].shards, readings[0].routing_shards
+    for shard, mine in enumerate((acknowledged - anywhere).by_shard(shards, routing)):
+        if all(each.settled(shard) for each in readings):
+            lost |= mine
+        else:
+            unavailable += len(mine)
+    result |= {
+        "lost": lost.first(NAMED),
+        "lost_count": len(lost),
+        "unavailable_count": result["unavailable_count"] + unavailable,
+    }
+    if twice:
+        result |= {"stored_twice": twice.first(NAMED), "stored_twice_count": len(twice)}
+    return result
 
 
 def _told_of(told: Mapping[CallerTold, Ids], found: Comparison) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from chaos.opensearch.requests import (
     EXCLUSIONS,
     GIVE_BACK,
     VOTES,
+    belongs,
     decommission_path,
     decommission_status_path,
     decommissions_of,
@@ -472,6 +473,29 @@ def explicit_settings(
         return None
     with reading(SETTINGS):
         return dict(answer[index]["settings"])
+
+
+def settings_of_oldest(
+    cluster: Cluster, name: str, *, through: str | None = None, timeout: float = ASK_SECONDS
+) -> dict[str, Text] | None:
+    """Those of an index, or of the oldest under a name that has several (:mod:`chaos.opensearch.rollover`). None: there
+    is none. Raises LabError."""
+    every = settings_of_each(cluster, name, through=through, timeout=timeout)
+    if not every:
+        return None
+    mine = [index for index in every if belongs(index, name)]
+    if not mine:
+        raise LabError(f"the settings of {name} were asked for, and those of {', '.join(sorted(every)[:3])} answered")
+    return every[min(mine)]
+
+
+def settings_of_each(
+    cluster: Cluster, name: str, *, through: str | None = None, timeout: float = ASK_SECONDS
+) -> dict[str, dict[str, Text]]:
+    """Those of each index that a name means, by index; empty: there is none. Raises LabError."""
+    answer = asked(cluster, _settings_of(name), "reading the settings", through, timeout, absent=True)
+    with reading(SETTINGS):
+        return {index: dict(each["settings"]) for index, each in (answer or {}).items()}
 
 
 def _settings_of(index: str | None) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import urllib3
 
 from chaos.opensearch.cluster import Cluster
+from chaos.opensearch.requests import belongs
 from chaos.opensearch.rest import UNREADABLE
 
 SERVED = (
@@ -74,10 +75,11 @@ def processors(lab: Cluster, node: str, timeout: float) -> dict[str, int] | None
 
 
 def routing(lab: Cluster, node: str, index: str, timeout: float) -> dict[str, int] | None:
-    """The index's number of shards and of routing shards."""
+    """The index's number of shards and of routing shards; of a name with several indices those of the oldest."""
     answer = _get(lab, node, f"/_cluster/state/metadata/{index}?local=true&filter_path={ROUTING}", timeout)
     try:
-        metadata = answer["metadata"]["indices"][index]
+        every = answer["metadata"]["indices"]
+        metadata = every[min(every)]
         return {
             "shards": int(metadata["settings"]["index"]["number_of_shards"]),
             "routing_shards": int(metadata["routing_num_shards"]),
@@ -87,7 +89,8 @@ def routing(lab: Cluster, node: str, index: str, timeout: float) -> dict[str, in
 
 
 def recoveries(lab: Cluster, node: str, index: str, since: float, timeout: float) -> list[dict[str, Any]] | None:
-    """The latest recovery of each copy of an index that began at ``since`` (seconds since 1970) or later.
+    """The latest recovery of each copy of an index, or of all under its name, that began at ``since`` (seconds since
+    1970) or later.
 
     Sizes in bytes; ``shard_bytes`` is the size of the copy now, None when it is not known. What segment replication
     or a remote store transfer afterwards is not in ``_recovery``. None when there is no answer that can be read.
@@ -95,19 +98,25 @@ def recoveries(lab: Cluster, node: str, index: str, since: float, timeout: float
     answer = _get(lab, node, f"/{index}/_recovery", timeout)
     if answer is None:
         return None
-    rows = _get(lab, node, f"/_cat/shards/{index}?format=json&bytes=b&h=shard,node,store", timeout)
+    rows = _get(lab, node, f"/_cat/shards/{index}?format=json&bytes=b&h=index,shard,node,store", timeout)
     try:
-        sizes = {(int(row["shard"]), str(row["node"])): int(row["store"]) for row in rows or () if row.get("store")}
+        sizes = {
+            (str(row.get("index", index)), int(row["shard"]), str(row["node"])): int(row["store"])
+            for row in rows or ()
+            if row.get("store")
+        }
         return [
-            _recovery(index, each, sizes)
-            for each in answer.get(index, {}).get("shards", ())
+            _recovery(name, each, sizes)
+            for name, of_one in answer.items()
+            if belongs(name, index)
+            for each in of_one.get("shards", ())
             if int(each["start_time_in_millis"]) / 1000 >= since
         ]
     except UNREADABLE:
         return None
 
 
-def _recovery(index: str, given: dict[str, Any], sizes: dict[tuple[int, str], int]) -> dict[str, Any]:
+def _recovery(index: str, given: dict[str, Any], sizes: dict[tuple[str, int, str], int]) -> dict[str, Any]:
     size, files = given["index"]["size"], given["index"]["files"]
     node = str(given["target"]["name"])
     return {
@@ -126,5 +135,5 @@ def _recovery(index: str, given: dict[str, Any], sizes: dict[tuple[int, str], in
         "files_total": int(files["total"]),
         "files_reused": int(files["reused"]),
         "operations": max(0, int(given["translog"]["recovered"])),
-        "shard_bytes": sizes.get((int(given["id"]), node)),
+        "shard_bytes": sizes.get((index, int(given["id"]), node)),
     }

@@ -6,8 +6,9 @@ number that the next change must name; a decommission answers before it is done.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Literal
 
 DECOMMISSION = "/_cluster/decommission/awareness"
 EXCLUSIONS = "/_cluster/voting_config_exclusions"
@@ -117,3 +118,24 @@ def owner_of(said: Mapping[str, Any]) -> str | None:
     """Of an index, as the state of the cluster has it; None where it was given none."""
     every = (each.get("_meta", {}).get(OWNER) for each in said.get("mappings", {}).values())
     return next((str(owner) for owner in every if owner), None)
+
+
+RolledKind = Literal["data_stream", "alias"]
+"""What a name with several indices is (:mod:`chaos.opensearch.rollover`)."""
+
+
+def rolled_pattern(name: str, kind: RolledKind) -> str:
+    """What the index template of such a name matches: a data stream by its name, an alias's indices by theirs."""
+    return name if kind == "data_stream" else f"{name}-0*"
+
+
+def first_index(name: str, kind: RolledKind) -> str:
+    """The index that is there from the beginning."""
+    return f"{'.ds-' if kind == 'data_stream' else ''}{name}-000001"
+
+
+def belongs(index: str, name: str) -> bool:
+    """Whether an index is the one of this name, or one of those under it."""
+    if index == name:
+        return True
+    return name in index and re.fullmatch(rf"(?:\.ds-)?{re.escape(name)}-\d{{6,}}", index) is not None

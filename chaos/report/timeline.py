@@ -719,22 +719,33 @@ def _started(record: Record) -> list[dict[str, Any]]:
     ]
 
 
+def _made_meanwhile(record: Record) -> set[str]:
+    """The indices whose primaries were first seen once the load was on."""
+    began = record.of_kind("load.start")
+    seen: dict[str, int] = {}
+    for event in record.of_kind("cluster.primary") if began else ():
+        seen.setdefault(str(event.get("index")), int(event["t"]))
+    return {index for index, t in seen.items() if t > int(began[0]["t"])}
+
+
 def _copies_held(record: Record) -> list[tuple[float, dict[str, set[tuple[str, int]]]]] | None:
     """From when on which node held which active copies; None when nobody recorded where copies were.
 
-    They began where the read-back found them at the end, less those that were built during the run.
+    They began where the read-back found them at the end, less those that were built during the run, and those of
+    indices that were made in it.
     """
-    index = str((record.readback or {}).get("index") or "")
+    first = str((record.readback or {}).get("index") or "")
     built = {
-        (str(event.get("node")), int(event.get("shard", -1)))
+        (str(event.get("index")), str(event.get("node")), int(event.get("shard", -1)))
         for event in record.of_kind("cluster.shard_moved")
         if event.get("shard") is not None
     }
+    made = _made_meanwhile(record)
     held: dict[str, set[tuple[str, int]]] = {}
     for copy in _started(record):
-        place = (str(copy["node"]), int(copy["shard"]))
-        if place not in built:
-            held.setdefault(place[0], set()).add((index, place[1]))
+        index, node, shard = str(copy.get("index") or first), str(copy["node"]), int(copy["shard"])
+        if (index, node, shard) not in built and index not in made:
+            held.setdefault(node, set()).add((index, shard))
     if not held:
         return None
     found = [(0.0, held)]

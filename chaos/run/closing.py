@@ -217,6 +217,7 @@ class Closing(RunState):
                 workload=index.workload,
                 automatic=load.automatic(index.place),
                 told=told.heard(history, load.stride) if any(each.client for each in load.every) else None,
+                rolled=index.rolled.rolled is not None,
             ),
             self.stop.was_asked,
             0.0,
@@ -259,7 +260,9 @@ class Closing(RunState):
             if self.there is not None and self.there.by_hooks():
                 self.reporter.status("looking whether what hooks have undone is back")
                 self.dirt += self.there.not_back(LOOKED_SECONDS if self.outcome == "finished" else BACK_SECONDS)
-            self.dirt += [says for name in self.indices.names for says in proof.index_there(self.lab, name)]
+            for each in self.indices:
+                there = proof.index_there if each.rolled.rolled is None else proof.name_there
+                self.dirt += there(self.lab, each.index)
             if self.there is not None and (says := self.there.end(clean=not self.dirt)):
                 self.note(Note(says=says))
                 self.reporter.line(says)

@@ -57,6 +57,11 @@ def refuse_unready(experiment: Experiment, reporter: Reporter | None = None) -> 
             f"{experiment.name} has failover controllers, and no instrument here begins any",
             remedy="install this suite anew, whole; or run it with --no-controller",
         )
+    if any(each.rollover is not None for each in experiment.load.places.values()) and not _answered("rollover"):
+        raise InvalidInput(
+            f"{experiment.name} rolls indices over, and no instrument here does so",
+            remedy="install this suite anew, whole; or take rollover out",
+        )
     for each in instruments.every():
         if each.refuse is not None:
             each.refuse(experiment, reporter)

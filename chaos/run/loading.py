@@ -38,8 +38,8 @@ from chaos.load.config import (
 )
 from chaos.load.driver import DriverError
 from chaos.observe.counted import Counted
-from chaos.opensearch.administration import explicit_settings, new_owner
-from chaos.opensearch.requests import write_alias
+from chaos.opensearch.administration import new_owner, settings_of_oldest
+from chaos.opensearch.requests import first_index
 from chaos.opensearch.rest import opensearch
 from chaos.opensearch.views import administer, await_green, lacking, newest, views
 from chaos.run import commanding, on_target, plan, shape, taking
@@ -108,7 +108,7 @@ class Loading(RunState):
             seed=self.seed,
             out=(self.folder / "history").absolute(),
             index=self.index,
-            alias=write_alias(self.index),
+            alias=self.indices.first.alias,
             operations=tuple(
                 OperationConfig(rate=float(each.rate), good_within_s=float(each.good_within), **self._requests(each))
                 for each in load.operations
@@ -118,9 +118,10 @@ class Loading(RunState):
             workload=load.workload,
             dataset=load.dataset.to_json() if load.dataset is not None else None,
             documents=load.documents,
-            shards=self.indices.first.shape.shards,
+            shards=self.indices.first.shards,
             copies=self.indices.first.shape.copies,
             visible_after_s=self.indices.first.shape.visible_after_s,
+            rolled=self.indices.first.rolled.rolled,
             indices=tuple(each.config for each in self.indices.others),
             cas=CasConfig(rate=float(load.cas.rate), keys=load.cas.keys) if load.cas else None,
             visibility=VisibilityConfig(
@@ -299,19 +300,18 @@ class Loading(RunState):
     def make_index(self, it: RunIndex) -> None:
         """Make an index of the load, which the ledger can take away. Raises as moves do."""
         owner = new_owner()
-        index = Reversible(
-            Move(
-                "index.create",
-                {
-                    "index": it.index,
-                    "owner": owner,
-                    "settings": dict(it.settings),
-                    "mapping": dict(it.workload.mapping),
-                    "alias": it.alias,
-                },
-            ),
-            Move("index.delete", {"index": it.index, "owner": owner}),
-        )
+        made_of = {"owner": owner, "settings": dict(it.settings), "mapping": dict(it.workload.mapping)}
+        if it.rolled.rolled is None:
+            index = Reversible(
+                Move("index.create", {"index": it.index, "alias": it.alias, **made_of}),
+                Move("index.delete", {"index": it.index, "owner": owner}),
+            )
+        else:
+            named = {"name": it.index, "kind": it.rolled.rolled}
+            index = Reversible(
+                Move("rolled.create", {**named, **made_of, "timestamp": it.rolled.data_stream}),
+                Move("rolled.delete", {**named, "owner": owner}),
+            )
         if self.there is not None:
             self.there.refuse_templates(it.index)
         made = [] if self.own_lab else self.ledger.intend("index", [index])
@@ -327,11 +327,12 @@ class Loading(RunState):
         """Write down what answers are held against: the load's indices as they are before it begins. Raises
         LabError."""
         for each in self.indices:
-            settings = explicit_settings(self.lab, each.index, through=through)
+            settings = settings_of_oldest(self.lab, each.index, through=through)
             if settings is None:
                 raise LabError(f"the load's index {each.index} is gone before the load began")
             each.shape = shape.of_index(settings, self.experiment)
-            IndexShape(index=each.index, **asdict(each.shape)).write(self.events)
+            named = each.index if each.rolled.rolled is None else first_index(each.index, each.rolled.rolled)
+            IndexShape(index=named, **asdict(each.shape)).write(self.events)
 
     def write_down(self, pid: int) -> None:
         """The driver, for whoever undoes on this machine while the runner stands still: a write that comes after the

@@ -124,6 +124,9 @@ def refused_caps(experiment: Experiment, target: Existing) -> list[Row]:
         names = ", ".join(f"load.indices.{each.name}" for each in load.indices)
         says = f"{names}: on a cluster that is not ours a load has one index, whose copies and documents the caps bound"
         return [Row("caps", Sign.BLOCKS, says, "let its streams use the load's first index")]
+    if load.rolled is not None:
+        says = "the load's index is a data stream or an alias, and on a cluster that is not ours it is one index"
+        return [Row("caps", Sign.BLOCKS, says, "leave data_stream, alias and rollover out")]
     rate = most_requests(experiment) + LEAST_LOOKS * looking(experiment)
     copies = topology.shards * (topology.replicas + 1)
     if experiment.controller is not None:

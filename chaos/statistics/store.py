@@ -234,6 +234,7 @@ def _conditions(plan: Plan) -> dict[str, Any]:
             "documents": load.get("documents"),
             **({"workload": load["workload"]} if load.get("workload", DOCUMENTS) != DOCUMENTS else {}),
             **({"documents and searches": _digest(load["dataset"])} if load.get("dataset") else {}),
+            **{name: load[name] for name in ("data_stream", "alias", "rollover") if load.get(name)},
         },
         "phases": experiment.get("phases") or [],
         "targets": {target.id: [target.comparison, target.value] for target in reading.targets(plan)},

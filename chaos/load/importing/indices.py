@@ -54,7 +54,7 @@ def take_settings(brought: Brought, settings: Mapping[str, Any], *, copies: bool
 
 _WHY = {
     "composed_of": "component templates are not read: put their settings and mappings into the file",
-    "data_stream": "the load writes by ids into one index",
+    "data_stream": "an experiment says so of its index (load.data_stream)",
     "aliases": "the load's index has the alias of its writes alone",
 }
 

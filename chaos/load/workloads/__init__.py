@@ -74,6 +74,11 @@ def settings_of(name: str) -> Mapping[str, Any]:
     return named(name).settings if name in declared() else {}
 
 
+def mapping_of(name: str) -> Mapping[str, Any]:
+    """The mapping of the workload of this name; nothing where there is no such workload."""
+    return named(name).mapping if name in declared() else {}
+
+
 def queries_of(name: str) -> tuple[str, ...]:
     """The names of the searches of the workload of this name; none where it is not written in YAML."""
     return tuple(_in_yaml(name).definition.queries) if name in FILES else ()

@@ -214,6 +214,16 @@ def test_every_lost_primary_counts_and_one_that_is_missing_is_not_reached() -> N
     assert censored(stayed) and "shard 2" in stayed.says
 
 
+def test_a_primary_of_an_index_that_is_made_meanwhile_is_no_promotion_until_it_moves() -> None:
+    def of_new(at: float, node: str | None) -> Any:
+        return (*primary(at, 0, node)[:2], {**primary(at, 0, node)[2], "index": "chaos-000002"})
+
+    born = [of_new(5.6, None), of_new(6.6, "c-data")]
+    assert close(step(told(*born, targets=("a-cm",)), "primaries_promoted"), 0)
+    assert close(step(told(primary(3.6, 2, "a-data"), *born), "primaries_promoted"), 3.6)
+    assert close(step(told(*born, of_new(9.6, "a-data"), targets=("a-cm",)), "primaries_promoted"), 9.6)
+
+
 def test_an_old_history_does_not_say_where_primaries_are() -> None:
     def without(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [e for e in events if e["kind"] not in ("cluster.primary", "index.routing")]

@@ -105,13 +105,19 @@ def test_a_watch_that_breaks_says_so(tmp_path: Path) -> None:
 
 def test_the_setting_is_asked_of_the_load_s_index(monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, Any] = {kinds.BLOCK: "true"}
-    monkeypatch.setattr("chaos.opensearch.administration.explicit_settings", lambda lab, index, timeout: given)
+    older: dict[str, Any] = {}
+    monkeypatch.setattr(
+        "chaos.opensearch.administration.settings_of_each",
+        lambda lab, name, timeout: {f"{name}-000001": older, f"{name}-000002": given},
+    )
     lab: Any = FakeLab
     assert blocked(lab, "chaos")
     given[kinds.BLOCK] = "false"
     assert not blocked(lab, "chaos")
     given.clear()
     assert not blocked(lab, "chaos")
+    older[kinds.BLOCK] = "true"
+    assert blocked(lab, "chaos")
 
 
 def test_an_error_of_a_lab_names_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:

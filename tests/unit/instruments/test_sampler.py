@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -180,6 +181,38 @@ def test_homes_are_those_of_the_first_whole_view() -> None:
     made._take([view()])
     assert [home["node"] for home in made.homes()] == ["a-data", "b-data", "c-data"]
     assert not log.of("cluster.shard_moved")
+
+
+def test_an_index_that_is_made_meanwhile_is_at_home_where_it_first_is_whole(
+    sampler: Sampler, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rollover is no move; what leaves those places later is one."""
+
+    def both(copies: dict[str, tuple[str, bool]] | None, unassigned: tuple[bool, ...] = ()) -> View:
+        ours, new = view(), view(copies, unassigned=unassigned, index="chaos-000002")
+        return View(ours.seen_by, 2, ours.leader, ours.nodes, (*ours.copies, *new.copies))
+
+    away = (False,)  # its node is gone, so the new index is not whole yet
+    sampler._take([both({"a-data": ("INITIALIZING", True), "b-data": ("INITIALIZING", False)}, away)])
+    sampler._take([both({"a-data": ("STARTED", True), "b-data": ("STARTED", False)}, away)])
+    sampler._take([both({**WHOLE, "c-data": ("INITIALIZING", False)})])
+    settled = time.time()
+    sampler._take([both(WHOLE)])
+    assert not log.of("cluster.shard_moved")
+    assert {home["node"] for home in sampler.homes() if home["index"] == "chaos-000002"} == set(WHOLE)
+    found = [
+        {"index": "chaos-000002", "shard": 0, "node": node, "started_ms": round(1000 * t), "stage": "DONE"}
+        for node, t in (("c-data", settled - 1), ("b-data", settled + 1))
+    ]
+    written: list[dict[str, Any]] = []
+    monkeypatch.setattr(counters, "recoveries", lambda *_: found)
+    monkeypatch.setattr(
+        module, "Recovery", lambda **each: written.append(each) or SimpleNamespace(write=lambda events: None)
+    )
+    assert sampler.returned() and [each["node"] for each in written] == ["b-data"]  # c-data's was its first copy
+    sampler._take([both({**WHOLE, "a-cm": ("INITIALIZING", False)})])
+    (moved,) = log.of("cluster.shard_moved")
+    assert (moved["index"], moved["node"]) == ("chaos-000002", "a-cm")
 
 
 def test_other_indices_are_not_ours(sampler: Sampler, log: Log) -> None:

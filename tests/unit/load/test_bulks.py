@@ -275,3 +275,53 @@ def test_searches_that_find_documents_of_given_ids_are_held_against_their_conten
     assert judged() == Judged(Outcome.OK)  # stored twice, and both are right
     assert "other content" in judged(text="amber").says
     assert "never sent" in judged(seq=10**6).says
+
+
+# ---- names with several indices ------------------------------------------------------------------------------
+
+
+def created(index: str) -> Answer:
+    """The answer to a bulk of a data stream, whose newest index took every document."""
+    answer = right()
+    answer["items"] = [{"create": {**item["index"], "_index": index}} for item in answer["items"]]
+    return answer
+
+
+def of_stream(change: Callable[[Answer], Any] = lambda answer: None, index: str = ".ds-chaos-000002") -> Judged:
+    answer = created(index)
+    change(answer)
+    known = Known(WORKLOAD.found_by, 0, visible_after_s=None)
+    it = Judge(WORKLOAD, known, INDEX, copies=COPIES, rolled="data_stream")
+    return it.of(it.sent_bulk("/chaos/_bulk", range(FIRST, FIRST + ITEMS)), 200, json.dumps(answer), 0)
+
+
+def test_documents_of_a_data_stream_are_created() -> None:
+    request = Bulks(WORKLOAD, INDEX, ITEMS, ITEMS, rolled="data_stream").of(range(FIRST, FIRST + ITEMS))
+    assert request.body is not None
+    actions = [json.loads(line) for line in request.body.splitlines()[::2]]
+    assert actions == [{"create": {"_id": write_id(n)}} for n in range(FIRST, FIRST + ITEMS)]
+    of_alias = Bulks(WORKLOAD, INDEX, 1, 1, rolled="alias").of(range(1))
+    assert of_alias.body is not None and of_alias.body.startswith('{"index":')
+
+
+def test_any_index_of_the_name_may_take_them_and_no_other() -> None:
+    assert of_stream().outcome is Outcome.OK and of_stream(index=".ds-chaos-000001").outcome is Outcome.OK
+    wrong = of_stream(index=".ds-other-000001")
+    assert wrong.outcome is Outcome.WRONG and "with the index '.ds-other-000001'" in wrong.says
+    assert answered(lambda answer: answer["items"][0]["index"].update(_index="chaos-000001")).outcome is Outcome.WRONG
+
+
+def test_a_create_that_was_done_twice_is_a_conflict_and_no_acknowledgement() -> None:
+    def conflict(answer: Answer) -> None:
+        item = answer["items"][2]["create"]
+        item |= {"status": 409, "error": {"type": "version_conflict_engine_exception", "reason": "exists"}}
+        del item["result"], item["_shards"]
+        answer["errors"] = True
+
+    judged = of_stream(conflict)
+    assert judged.outcome is Outcome.PARTIAL and names(judged) == ["created"] * 2 + ["conflict"] + ["created"] * 2
+
+
+def test_a_create_never_answers_that_it_has_updated() -> None:
+    judged = of_stream(lambda answer: answer["items"][0]["create"].update(status=200, result="updated"))
+    assert judged.outcome is Outcome.WRONG

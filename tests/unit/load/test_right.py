@@ -351,3 +351,28 @@ def test_where_other_processes_write_too_no_document_was_never_sent() -> None:
     known = Known(WORKLOAD.found_by, 10, alone=False)
     assert known.most(None) > 10**12 and known.last["w"] > 10**12 and known.last["c"] > 10**12
     assert known.last["p"] == 9
+
+
+# ---- names with several indices ------------------------------------------------------------------------------
+
+
+def searched_in(*indices: str, rolled: Any = "data_stream") -> Judged:
+    """A search whose hits are of these indices, one each, the last two of one id."""
+    known = Known(WORKLOAD.found_by, DOCUMENTS, keys=0, visible_after_s=None)
+    it = Judge(WORKLOAD, known, INDEX, copies=COPIES, rolled=rolled)
+    request = asked("search")
+    code, answer = said(request, "search")
+    ids = [each["_id"] for each in answer["hits"]["hits"]][: len(indices) - 1]
+    hits = [{**hit(id), "_index": index} for id, index in zip([*ids, ids[-1]], indices, strict=True)]
+    answer["hits"] = {"total": {"value": len(hits), "relation": "eq"}, "hits": hits}
+    answer["_shards"] = {"total": 6, "successful": 6, "failed": 0}
+    sent = it.sent("search", 7, request, request.path, 0)._replace(least=0)
+    return it.of(sent, code, json.dumps(answer), 1)
+
+
+def test_hits_may_be_of_any_index_of_the_name_and_an_id_is_once_in_each() -> None:
+    first, second = ".ds-chaos-000001", ".ds-chaos-000002"
+    assert searched_in(first, first, second) == Judged(Outcome.OK)  # sent again after a rollover: the read-back's
+    assert "twice" in searched_in(first, second, second).says
+    assert "a hit of the index" in searched_in(first, first, ".ds-chaos2-000001").says
+    assert "a hit of the index" in searched_in(first, second, second, rolled=None).says

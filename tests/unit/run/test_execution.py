@@ -22,7 +22,7 @@ from chaos.base.netsock import Endpoint
 from chaos.base.paths import ProcessIdentity
 from chaos.base.units import Duration, Rate
 from chaos.commands import leases
-from chaos.definitions.experiment import Phase
+from chaos.definitions.experiment import Phase, Rolled
 from chaos.faults.ledger import Ledger, Registration, registrations, standing
 from chaos.faults.lifecycle import Lifecycle, undo_entries
 from chaos.history import ends
@@ -214,7 +214,7 @@ def test_after_an_end_nothing_is_waited_for_and_what_is_there_is_read(
     made.seed = 1
     load = SimpleNamespace(cas=None, writers=(), stride=1, every=(), automatic=lambda place: False)
     made.experiment = SimpleNamespace(load=load)
-    index = SimpleNamespace(place=None, index="chaos", documents=1, workload=made.workload)
+    index = SimpleNamespace(place=None, index="chaos", documents=1, workload=made.workload, rolled=Rolled())
     made.indices = One([index])
     monkeypatch.setattr(closing, "await_green", settling)
     monkeypatch.setattr(closing.History, "open", lambda folder: None)
@@ -326,9 +326,9 @@ def test_the_driver_is_told_of_the_checks_on_data_and_what_they_wrote_is_read_ba
     asked: list[Any] = []
 
     def read_back(
-        lab: Any, index: str, written: Any, says: Any, *, seed: int, workload: Any, automatic: bool, told: Any
+        lab: Any, index: str, written: Any, says: Any, *, seed: int, workload: Any, **rest: Any
     ) -> dict[str, Any]:
-        assert seed == made.seed == 1 and not automatic and told is None
+        assert seed == made.seed == 1 and rest == {"automatic": False, "told": None, "rolled": False}
         asked.append(written)
         return {"complete": True}
 
@@ -359,7 +359,7 @@ def refused_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, began: bool)
     nothing = SimpleNamespace(start=lambda: None, stop=lambda: None, release=lambda: None)
     made.registration, made.recording, made.for_report = registration, nothing, nothing
     made.events.close = lambda: None
-    made.identity, made.indices = nothing, SimpleNamespace(names=(made.index,))
+    made.identity, made.indices = nothing, [SimpleNamespace(index=made.index, rolled=Rolled())]
     made.logged = lambda: nullcontext()
     made.keep_logs = lambda: None
     made.lab.write_logs = lambda: None

@@ -139,6 +139,7 @@ def test_nothing_compared_is_no_pass() -> None:
     ("change", "says"),
     [
         ({"load": LOAD | {"documents": 9}}, "the load differs in documents: 2000 in A, 9 in B"),
+        ({"load": LOAD | {"data_stream": "@timestamp"}}, "the load differs in data_stream"),
         ({"load": {**LOAD, "read": LOAD["read"] | {"rate": 60.0}}}, "the load differs in read"),  # type: ignore[operator]
         ({"phases": [{"name": "light", "duration": 60.0}]}, "the phases differ: dark in A, light in B"),
         ({"phases": [{"name": "dark", "duration": 9.0}]}, "phase dark differs: duration 60.0 in A, 9.0 in B"),
