@@ -193,6 +193,7 @@ class _Tasks:
     def __init__(self, brought: Brought, operations: Mapping[str, Any], names: Sequence[str]) -> None:
         self._brought, self._operations, self._indices = brought, operations, names
         self._clients: dict[Paged | None, int] = {}
+        self._first = len(brought.searches)
         self._seen: set[str] = set()
         self._dropped: dict[str, None] = {}
 
@@ -303,6 +304,8 @@ class _Tasks:
             self._clients[paged] = max(self._clients.get(paged, 1), _whole(task.get("clients"), 1))
         if paged is not None:
             search.notes.append("all its pages are read by its query alone: no sort, and no aggregations")
+            if paged.operation == "point-in-time" and "with-point-in-time-from" not in operation:
+                search.notes.append("its pages are of one point in time")
             if str(operation.get("pages")) != str(paged.number):
                 search.notes.append(f"{operation.get('pages', 'all')} pages became {paged.number} of {paged.size}")
         self._brought.searches.append(search)
@@ -315,9 +318,9 @@ class _Tasks:
     def _read(self) -> None:
         """Reads as one stream for all searches of one page, and one for those that go through the same pages: open
         where one of its searches has a rate, closed where none has."""
-        searches = self._brought.searches
+        searches = self._brought.searches[self._first :]
         for paged in dict.fromkeys(each.paged for each in searches):
-            self._brought.reads.append(self._stream(paged, [each for each in searches if each.paged == paged]))
+            self._brought.reading(self._stream(paged, [each for each in searches if each.paged == paged]))
 
     def _stream(self, paged: Paged | None, searches: Sequence[Search]) -> Stream:
         with_rate = [each for each in searches if each.weight > 0]
@@ -343,7 +346,7 @@ def _paged(operation: Mapping[str, Any], body: Mapping[str, Any]) -> Paged | Non
     kind = operation.get("operation-type")
     if not operation.get("pages") and kind not in ("paginated-search", "scroll-search"):
         return None
-    size = min(_whole(operation.get("results-per-page", body.get("size")), 1000), MOST_SIZE)
+    size = min(_whole(operation.get("results-per-page", body.get("size")), 10), MOST_SIZE)
     most = min(MOST_PAGES, MOST_PAGED // size)
     number = min(_whole(operation.get("pages"), most), most)  # "all" is no number
     return Paged("point-in-time" if kind == "paginated-search" else "scroll", number, size)

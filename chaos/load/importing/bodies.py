@@ -184,7 +184,8 @@ def _alone(said: Any) -> Any:
 
 
 class Use(NamedTuple):
-    """That a search uses a field, and how: ``exact``, ``words``, ``date``, ``number``, ``nested``, ``geo``, ``any``.
+    """That a search uses a field, and how: ``exact``, ``words``, ``date``, ``number``, ``nested``, ``geo``,
+    ``shape``, ``any``.
 
     ``values``: literals that it is held against; of ``geo`` the corners of a box.
     """
@@ -303,7 +304,7 @@ def _named(value: Any, key: str) -> Iterator[Use]:
     if key in ("gauss", "linear", "exp"):
         yield from (Use(name, "any") for name, each in value.items() if isinstance(each, Mapping))
     if key == "geo_shape":
-        yield from (Use(name, "geo") for name, each in value.items() if _is_place(name, each))
+        yield from (Use(name, "shape") for name, each in value.items() if _is_place(name, each))
     for inner, each in value.items():
         yield from _named(each, inner)
 

@@ -117,7 +117,9 @@ def _of_uses(brought: Brought, uses: Sequence[bodies.Use], how: Mapping[str, set
     for path in paths:
         ways = how.get(path, set()) | ({"exact"} if f"{path}.keyword" in how else set())
         inside = any(other.startswith(f"{path}.") for other in paths)
-        if "geo" in ways:
+        if ways == {"shape"}:
+            brought.add("field", path, "left out", "no generator makes shapes")
+        elif "geo" in ways:
             _put(root, path.split("."), maker.point(None, path), maker.nested)
         elif not inside and ways != {"nested"}:
             _put(root, path.split("."), _of_use(path, ways, values[path], f"{path}.keyword" in how), maker.nested)

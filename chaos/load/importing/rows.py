@@ -87,6 +87,10 @@ class Brought:
     write: Stream | None = None
     rows: list[Row] = field(default_factory=list)
 
+    def reading(self, stream: Stream) -> None:
+        """Take a stream of reads, instead of one that was brought before for the same pages."""
+        self.reads = [*(each for each in self.reads if each.paged != stream.paged), stream]
+
     def add(self, what: str, name: str, outcome: Outcome, why: str = "") -> None:
         self.rows.append(Row(what, name, outcome, why))
 

@@ -74,7 +74,7 @@ def read(path: Path, brought: Brought) -> None:
     seconds = (last - first).total_seconds() if first is not None and last is not None else 0.0
     if seconds > 0:
         says = f"{plural(round(total), 'search', 'searches')} in {seconds:.0f} s of the log, those that were slow"
-        brought.reads = [Stream(rate=total / seconds, says=says)]
+        brought.reading(Stream(rate=total / seconds, says=says))
 
 
 def _line(where: str, text: str) -> Line | None:

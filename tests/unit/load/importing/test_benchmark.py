@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
+from unit.load.importing.test_data import log_lines
 
 from chaos.base.errors import InvalidInput
 from chaos.definitions.loading import load_workload
@@ -324,7 +325,13 @@ PAGED = """\
                 "  streams:",
                 "    reads-2: {clients: 1, operation: scroll, pages: 25, size: 100, queries: [scroll]}  # a closed",
             ],
-            {"in-time": ("changed", "all its pages are read"), "scroll": ("changed", "all its pages are read")},
+            {
+                "in-time": (
+                    "changed",
+                    "all its pages are read by its query alone: no sort, and no aggregations; its pages are of one",
+                ),
+                "scroll": ("changed", "all its pages are read"),
+            },
         ),
         (
             "elsewhere",
@@ -351,6 +358,18 @@ def test_searches_that_go_through_pages_are_reads_through_pages(
     load = load_experiment(tmp_path / "x.yaml").load
     paged = [each for each in load.every if each.pages]
     assert bool(paged) == (procedure != "elsewhere") and len(load.every) == 1 + sum("{" in each for each in reads)
+
+
+def test_a_slow_log_beside_it_says_how_often_and_leaves_its_pages(tmp_path: Path) -> None:
+    path, log = folder(tmp_path / "parcels", **{"procedures/all.json": SCROLLED}), tmp_path / "slow.log"
+    log.write_text(log_lines(100, 1)[0])
+    for paths in ([path, log], [log, path]):
+        lines = imported(tmp_path, paths=paths).load("x.yaml")
+        scrolls = [line for line in lines if "operation: scroll, pages: 25, size: 100, queries: [scroll]" in line]
+        assert len(scrolls) == 1 and "rate: 2/s" in scrolls[0] and lines.count("  streams:") == 1
+        says = "100 searches in 50 s" if paths[-1] == log else "the target-throughput of all its tasks together"
+        (others,) = (line for line in lines if "queries: [" in line and line not in scrolls)
+        assert says in others and "term-customer" not in others  # there is no such field
 
 
 def test_a_source_that_is_not_kept_is_kept(tmp_path: Path) -> None:

@@ -506,6 +506,15 @@ def test_places_in_a_slow_log_are_one_search(tmp_path: Path) -> None:
     )
 
 
+def test_shapes_are_no_points(tmp_path: Path) -> None:
+    body = {"query": {"geo_shape": {"zone": {"shape": {"type": "envelope", "coordinates": [[0, 1], [1, 0]]}}}}}
+    lines = [each for one in (body, *NEAR) for each in ({"index": "orders"}, one)]
+    made, definition = imported(tmp_path, ndjson(tmp_path / "q.msearch", lines))
+    assert list(definition.fields) == ["where"] and said(made, "zone") == [("left out", "no generator makes shapes")]
+    outcomes = {row.name: row.outcome for row in made.rows if row.what == "search"}
+    assert outcomes == {"geo-where": "changed", "all": "refused"}
+
+
 def test_aggregations_by_place_name_their_field_alone() -> None:
     ranges = {"field": "where", "origin": "52.3,4.9", "ranges": [{"to": 1000}]}
     body = {"aggs": {"near": {"geo_distance": ranges}, "grid": {"geohash_grid": {"field": "where", "precision": 3}}}}
