@@ -67,6 +67,8 @@ READ = OperationKind(
 )
 PAGED: frozenset[Answer] = frozenset(("scroll", "pit"))
 """Answers to reads of several requests, which go through all pages of a search."""
+SEARCHING: frozenset[Answer] = PAGED.union(("search", "msearch"))
+"""Answers to requests that are made of a workload's searches."""
 WRITE = OperationKind("write", "index requests", {"index": "index", "bulk": "bulk"})
 USUAL = (READ, WRITE)
 

@@ -150,18 +150,11 @@ def _operations(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
         elif given.actions is not None and given.ids == "automatic":
             says = "an item changes a document by its id, which only OpenSearch knows: expected no actions, or no ids"
             yield Problem((*where, "actions"), says)
-        elif given.actions is not None and (beside := _beside_actions(file, given)):
-            says = f"actions with {beside} are not there yet: expected one of the two"
+        elif given.actions is not None and given.client is not None:
+            says = f"actions with the helper {given.client.kind} are not there yet: expected one of the two"
             yield Problem((*where, "actions"), says)
         elif given.client is not None:
             yield from _helper(where, given, file, grammar)
-
-
-def _beside_actions(file: ExperimentFile, given: OperationFile) -> str:
-    """What a load has that updates and deletes cannot go with."""
-    if given.client is not None:
-        return f"the helper {given.client.kind}"
-    return "several indices" if file.load.indices else "several processes" if file.load.processes > 1 else ""
 
 
 def _helper(where: tuple[str, ...], given: OperationFile, file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:

@@ -90,6 +90,8 @@ MOST_ITEMS = 10_000
 """Documents of one bulk. OpenSearch limits bytes (``http.max_content_length``, 100 MB), and advises 5 to 15 MiB."""
 
 
+MOST_PAGES, MOST_SIZE = 1000, 10_000
+"""Pages of one read that goes through them, and documents of each page, at most."""
 MOST_PAGED = 50_000
 """Documents of one read that goes through pages, at most: it remembers which it has had."""
 
@@ -210,11 +212,11 @@ class OperationFile(Strict):
     pages: StrictInt | None = Field(
         default=None,
         ge=1,
-        le=1000,
+        le=MOST_PAGES,
         description="of operation: scroll or point-in-time: how many pages each read has at most, for example 20",
     )
     size: StrictInt | None = Field(
-        default=None, ge=1, le=10_000, description="of these reads: how many documents a page has, for example 100"
+        default=None, ge=1, le=MOST_SIZE, description="of these reads: how many documents a page has, for example 100"
     )
     actions: Actions | None = Field(
         default=None,

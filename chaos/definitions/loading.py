@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 import chaos
 from chaos.base.errors import InvalidInput
-from chaos.base.operations import STREAM
+from chaos.base.operations import SEARCHING, STREAM
 from chaos.base.units import Duration
 from chaos.definitions import crosschecks, objectives, slis, varied, vary
 from chaos.definitions import experiment as experiments
@@ -372,7 +372,7 @@ def _queries(
         if given.queries is None or kind is None or file.load.index_of(name) != index:
             continue
         where: Loc = (*file.load.place(name), "queries")
-        if kind.requests.get(given.operation or kind.usual) != "search":
+        if kind.requests.get(given.operation or kind.usual) not in SEARCHING:
             says = f"queries are of searches, and {name} sends none: expected operation: search, or no queries"
             yield Problem(where, says)
         elif not known:

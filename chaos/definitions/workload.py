@@ -55,6 +55,8 @@ FieldName = Annotated[str, Field(pattern=f"^{FIELD}$")]
 Word = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
 Scalar = StrictBool | StrictInt | StrictFloat | StrictStr
 
+Degrees = StrictInt | StrictFloat
+
 DATE_FORMATS = (
     "strict_date_optional_time",
     "epoch_millis",
@@ -65,7 +67,19 @@ DATE_FORMATS = (
 """Formats in which dates can be written, by OpenSearch's names."""
 DateFormat = Literal["strict_date_optional_time", "epoch_millis", "epoch_second", "yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd"]
 FieldType = Literal[
-    "keyword", "text", "integer", "long", "float", "double", "boolean", "ip", "date", "object", "nested", "flat_object"
+    "keyword",
+    "text",
+    "integer",
+    "long",
+    "float",
+    "double",
+    "boolean",
+    "ip",
+    "date",
+    "geo_point",
+    "object",
+    "nested",
+    "flat_object",
 ]
 WITH_FIELDS = ("object", "nested", "flat_object")
 WHOLE = {"integer": 31, "long": 63}
@@ -81,6 +95,7 @@ _FOR: dict[str, tuple[str, ...]] = {
     "boolean": ("values", "weights"),
     "ip": ("values", "weights", "pool", "net"),
     "date": ("start", "step", "format", "pool"),
+    "geo_point": ("area", "pool"),
     "object": ("fields",),
     "nested": ("fields",),
     "flat_object": ("fields",),
@@ -110,6 +125,7 @@ _FAMILY: dict[str, set[str]] = {
     "object": _FAMILIES[5],
     "nested": _FAMILIES[6],
     "flat_object": _FAMILIES[7],
+    "geo_point": {"geo_point"},
 }
 """Which types a mapping of the user's own may give to a field of a type of ours."""
 EXACT = frozenset({"keyword", "integer", "long", "short", "byte", "boolean"})
@@ -220,6 +236,10 @@ class FieldFile(_Lean):
     net: Annotated[str, AfterValidator(_network)] | None = Field(
         default=None, description="ip: the network that addresses are of; default 10.0.0.0/16"
     )
+    area: tuple[Degrees, Degrees, Degrees, Degrees] | None = Field(
+        default=None,
+        description="geo_point: where points lie, as [south, west, north, east] in degrees; default the whole world",
+    )
     start: Annotated[str, AfterValidator(_moment)] | None = Field(
         default=None, description="date: of the first document that the load writes; default 2026-01-01T00:00:00Z"
     )
@@ -286,6 +306,13 @@ class FieldFile(_Lean):
                 raise ValueError(f"{name} 0: expected 1 or more at most, or {name} left out")
         if self.array is not None and self.type == "flat_object":
             raise ValueError("a flat_object is one object: expected array left out, or arrays in it")
+        if self.area is not None:
+            south, west, north, east = self.area
+            if not (-90 <= south <= north <= 90 and -180 <= west <= east <= 180):
+                raise ValueError(
+                    f"area {south:g} to {north:g} north and {west:g} to {east:g} east: expected [south, west, north, "
+                    "east] within [-90, -180, 90, 180]"
+                )
         if self.range is not None and self.range[0] > self.range[1]:
             raise ValueError(f"range {self.range[0]} to {self.range[1]}: expected the least first")
         for each in (*(self.values or ()), *(self.range or ())):

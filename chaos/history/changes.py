@@ -7,6 +7,7 @@ writes is that of document ``n``, which no item creates; so it follows from the 
 
 The driver has one change of a document under way at most, and begins another only after it was acknowledged. So of the
 rows of one document all but the last are acknowledged, whatever of their outcomes a killed driver did not write down.
+A document is changed by the process that wrote it alone, so this holds of each process's file and of all together.
 """
 
 from __future__ import annotations
@@ -36,13 +37,16 @@ class Changes:
     action: npt.NDArray[np.uint8]
 
     @classmethod
-    def read(cls, path: Path) -> Changes:
-        """Those of a file; none where it is not there. What a killed driver left of a row is left out."""
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            data = b""
-        rows = np.frombuffer(data[: len(data) // ROW.size * ROW.size], _DTYPE)
+    def read(cls, *paths: Path) -> Changes:
+        """Those of all files; none of one that is not there. What a killed driver left of a row is left out."""
+        found = []
+        for path in paths:
+            try:
+                data = path.read_bytes()
+            except FileNotFoundError:
+                data = b""
+            found.append(np.frombuffer(data[: len(data) // ROW.size * ROW.size], _DTYPE))
+        rows = np.concatenate(found)
         return cls(rows["item"].astype(np.int64), rows["document"].astype(np.int64), rows["action"].copy())
 
     @classmethod
@@ -50,6 +54,11 @@ class Changes:
         """From (item, document, action), for tests."""
         columns = [[row[place] for row in rows] for place in range(3)]
         return cls(np.array(columns[0], np.int64), np.array(columns[1], np.int64), np.array(columns[2], np.uint8))
+
+    def only(self, arrivals: Numbers, stride: int) -> Changes:
+        """Those whose items are of these arrivals. ``stride``: how documents are numbered."""
+        own = np.isin(self.item // stride, arrivals)
+        return Changes(self.item[own], self.document[own], self.action[own])
 
     def __len__(self) -> int:
         return len(self.item)

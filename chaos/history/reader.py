@@ -205,7 +205,7 @@ class History:
     @cached_property
     def changes(self) -> Changes:
         """Which items of bulks update or delete which documents; none where bulks only write new ones."""
-        return Changes.read(self.folder / "history" / CHANGES)
+        return Changes.read(*self._files(CHANGES))
 
     @cached_property
     def readback(self) -> dict[str, Any] | None:

@@ -4,7 +4,8 @@ An item names a document of its own stream that was acknowledged, and of which n
 acknowledged its document may be changed again; when it is not, what became of it is not known, and the document is left
 alone for good. So at most the last change of a document is open, and the final read-back knows which states are
 allowed (:mod:`chaos.observe.written`). Documents are numbers in arrays; which change is about which document is written
-down before it is sent (:mod:`chaos.history.changes`).
+down before it is sent (:mod:`chaos.history.changes`). Of a stream that several processes share, each changes what it
+has written itself. An index holds the documents of whole streams, so no change leaves its index.
 
 The content that item ``n`` gives to a document is that of document ``n``, which no item creates. So what is found in a
 document says which change it holds, and no content is kept.
@@ -54,10 +55,13 @@ class Planned(NamedTuple):
 
 
 class Updates:
-    """Which document each update that was sent is about: sixteen bytes an update, by the bulk's first item."""
+    """Which document each update that was sent is about: sixteen bytes an update, by the bulk's first item.
 
-    def __init__(self, stride: int) -> None:
-        self._stride = stride
+    ``process`` of ``processes`` that share the load: an arrival's number says of which it is.
+    """
+
+    def __init__(self, stride: int, process: int = 0, processes: int = 1) -> None:
+        self._stride, self._process, self._processes = stride, process, processes
         self._bulks: dict[int, tuple[array[int], array[int]]] = {}
 
     def add(self, plan: Planned) -> None:
@@ -73,6 +77,14 @@ class Updates:
             return None
         place = bisect_left(found[0], n)
         return found[1][place] if place < len(found[0]) and found[0][place] == n else None
+
+    def may_hold(self, document: int, n: int) -> bool:
+        """Whether a document may have the content that item ``n`` gives. Which documents another process updates is
+        not known here, but they are of its own."""
+        of = n // self._stride % self._processes
+        if of == self._process:
+            return self.document(n) == document
+        return document // self._stride % self._processes == of
 
 
 class Changing:

@@ -247,8 +247,11 @@ class Engine:
         self._plan_rows = RowWriter(out / SCHEDULED, self._broken)
         rates = [operation.rate for operation in config.operations]
         self._schedule = Schedule(rates, config.arrivals, config.seed, self._share)
-        updates = Updates(config.stride) if any(each.actions for each in config.every) else None
-        indices = {own.place: _Index(config, own, updates) for own in config.every_index}
+        updates = Updates(config.stride, self._share.process, self._share.processes)
+        changed = {each.place for each in config.every if each.actions}
+        indices = {
+            own.place: _Index(config, own, updates if own.place in changed else None) for own in config.every_index
+        }
         self._first = indices[None]
         self._stride = config.stride
         self._indices = [indices[each.place] for each in config.every]
@@ -279,10 +282,10 @@ class Engine:
         ]
         self._part_rows = RowWriter(out / PARTS, self._broken) if any(self._searches) else None
         self._changing = [
-            None if updates is None or each.actions is None else Changing(each.actions, mixed(config.seed, op), updates)
+            None if each.actions is None else Changing(each.actions, mixed(config.seed, op), updates)
             for op, each in enumerate(config.every)
         ]
-        self._change_rows = None if updates is None else RowWriter(out / CHANGES, self._broken)
+        self._change_rows = RowWriter(out / CHANGES, self._broken) if changed else None
         self._helpers = [
             None if each.helper is None or not self._share.has(op) else helpers()[each.helper.kind]
             for op, each in enumerate(config.every)

@@ -175,6 +175,7 @@ def _made(field: FieldFile, seed: int, path: str, draws: Draws) -> Value:
         "double": _decimal,
         "ip": _address,
         "date": _date,
+        "geo_point": _point,
     }
     return makers[field.type](field, seed, path, draws)
 
@@ -230,6 +231,20 @@ def _decimal(field: FieldFile, seed: int, path: str, draws: Draws) -> Value:
     def value(drawn: Drawn, _: int) -> str:
         a, b, c, d = drawn[first : first + 4]
         return repr((low + (a | b << 16 | c << 32 | d << 48) % spread) / parts)
+
+    return value
+
+
+def _point(field: FieldFile, seed: int, path: str, draws: Draws) -> Value:
+    """A place on earth; a metre apart at best."""
+    south, west, north, east = field.area or (-90, -180, 90, 180)
+    first = draws.take(4)
+
+    def value(drawn: Drawn, _: int) -> str:
+        a, b, c, d = drawn[first : first + 4]
+        lat = round(south + (a | b << 16) / 0xFFFFFFFF * (north - south), 5)
+        lon = round(west + (c | d << 16) / 0xFFFFFFFF * (east - west), 5)
+        return f'{{"lat":{lat:.5f},"lon":{lon:.5f}}}'
 
     return value
 

@@ -431,8 +431,7 @@ class Judge:
         number = _object(source).get(self._workload.value)
         if type(number) is not int or number == it.number or self._updates is None:
             return it
-        held = self._document(write_id(number)) if self._updates.document(number) == it.number else None
-        return held or it
+        return (self._updates.may_hold(it.number, number) and self._document(write_id(number))) or it
 
     def named(self, what: str, doc_id: str, answer: Mapping[str, Any], fields: frozenset[str]) -> str:
         """Whether it speaks of this document and our index, and of a get whether it has found it."""

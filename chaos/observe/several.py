@@ -28,6 +28,8 @@ def merged(results: Mapping[str, Result]) -> dict[str, Any]:
             found[name] = all(having.values())
         elif name == "content":
             found[name] = _content(having)
+        elif name == "changes":
+            found[name] = {key: sum(each[key] for each in having.values()) for key in next(iter(having.values()))}
         elif name.endswith(("_count", "_present")) or name in ("acknowledged", "documents"):
             found[name] = sum(int(value or 0) for value in having.values())
         elif name == "seconds":

@@ -68,7 +68,10 @@ class Written:
         """
         writes = writes_of(history, writers, stride, alone=alone)
         held, deleted, doubtful = None, Ids(), Ids()
-        if len(changes := history.changes):
+        changes = history.changes
+        if len(changes) and not alone:
+            changes = changes.only(_arrivals(history, writers), stride)
+        if len(changes):
             held = Held.of(changes, writes.acknowledged, writes.refused)
             deleted, doubtful = Ids({"w": held.deleted}), Ids({"w": held.doubtful})
             writes = _documents(writes, held)

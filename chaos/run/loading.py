@@ -97,8 +97,10 @@ class Loading(RunState):
     def driver_config(self, *, planned: bool = False) -> DriverConfig:
         """``planned``: before there is a lab, so that nobody knows where clients will reach nodes."""
         topology, load = self.experiment.topology, self.experiment.load
-        if any(each.actions is not None and each.actions.update for each in load.every):
-            self.workload.refuse_updates()
+        updated = {each.index for each in load.every if each.actions is not None and each.actions.update}
+        for index in self.indices:
+            if index.place in updated:
+                index.workload.refuse_updates()
         limits = self.instruments.provided(ProcessorSets)
         weighed = topology.weights or any(
             isinstance(action, Weights) for each in self.experiment.phases for action in each.do

@@ -50,6 +50,7 @@ def loaded(
     indices: Any = (),
     actions: tuple[int, int, int] | None = None,
     bulks: int = FEWEST,
+    processes: int = 1,
 ) -> tuple[History, Proxy]:
     """The history of a load of bulks through the proxy; no bulk was left without an answer."""
     (folder / "plan.json").write_text("{}")
@@ -65,6 +66,7 @@ def loaded(
             folder,
             operations=operations,
             indices=indices,
+            processes=processes,
             index=INDEX,
             alias=write_alias(INDEX),
             copies=2,
@@ -75,12 +77,14 @@ def loaded(
         try:
             driver.start()
             driver.go()
-            wait_for(lambda: driver.status.get("sent_total", 0) > bulks, 60)
+            every = len(operations) / sum(each.kind == "bulk" for each in operations)
+            wait_for(lambda: driver.status.get("sent_total", 0) > bulks * every, 60)
             assert driver.stop()
         finally:
             driver.kill()
     history = History.open(folder)
-    assert len(history.items) == len(history.arrivals) > bulks
+    written = history.arrivals.op.isin([each.name for each in operations if each.kind == "bulk"])
+    assert len(history.items) == written.sum() > bulks
     assert actions is not None or len(proxy.spoilt) == len(history.items)
     return history, proxy
 
@@ -247,3 +251,49 @@ def test_an_update_that_was_acknowledged_and_not_done_is_found_by_its_id(cluster
     found = read_back(cluster, INDEX, written)
     assert faults(found) == {"wrong_content": len(there), "outdated": len(there)}
     assert set(found["outdated"]) == {each["id"] for each in found["wrong_source"]} == there
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("processes", [1, 2])
+def test_of_two_indices_each_holds_what_the_last_changes_of_its_own_documents_left(
+    cluster: LocalLab, tmp_path: Path, processes: int
+) -> None:
+    """Both are searched meanwhile, and every answer is right: also where another process has changed a document."""
+    body = {
+        "mappings": MAPPING,
+        "settings": {"number_of_shards": 2, "number_of_replicas": 1},
+        "aliases": {write_alias(OTHER): {}},
+    }
+    try:
+        assert administer(cluster, "PUT", f"/{OTHER}", body=body)[0] == 200
+        assert await_green(cluster, 60)[0]
+        operations = (
+            OperationConfig(name="feed", kind="bulk", rate=10, items=ITEMS, actions=CHANGING),
+            OperationConfig(name="ship", kind="bulk", rate=10, items=4, actions=CHANGING, place="other"),
+            OperationConfig(name="read", kind="search", rate=20),
+            OperationConfig(name="look", kind="search", rate=20, place="other"),
+        )
+        other = IndexConfig(place="other", index=OTHER, alias=write_alias(OTHER), workload="documents", copies=2)
+        history, _ = loaded(
+            cluster,
+            tmp_path,
+            "tells the truth",
+            operations=operations,
+            indices=(other,),
+            actions=CHANGING,
+            bulks=60,
+            processes=processes,
+        )
+        assert history.processes == processes and told(history) == {"ok"}, history.wrong
+        assert len({k % processes for k in history.changes.item // ITEMS}) == processes
+        found = {
+            index: read_back(cluster, index, Written.of(history, documents=0, writers=own, stride=ITEMS, alone=False))
+            for index, own in ((INDEX, {"feed": ITEMS}), (OTHER, {"ship": 4}))
+        }
+        for each in found.values():
+            assert faults(each) == {} and min(each["changes"][name] for name in ("updated", "deleted")) > 0
+        whole, counts = merged(found), history.items.counts()
+        assert whole["changes"]["deleted"] == counts["deleted"] and whole["changes"]["changes"] == len(history.changes)
+        assert whole["documents"] == whole["acknowledged"] == counts["created"] - counts["deleted"]
+    finally:
+        administer(cluster, "DELETE", f"/{OTHER}?ignore_unavailable=true")

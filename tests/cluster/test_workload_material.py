@@ -47,6 +47,8 @@ TEMPLATE: dict[str, Any] = {
                 "note": {"type": "text", "analyzer": "english"},
                 "lines": {"type": "nested", "properties": {"sku": {"type": "keyword"}, "count": {"type": "short"}}},
                 "labels": {"type": "flat_object"},
+                "where": {"type": "geo_point"},
+                "stops": {"type": "geo_point"},
             },
         },
     },
@@ -64,6 +66,8 @@ fields:
   tags: {type: keyword, pool: 20, array: [0, 4]}
   from: {type: ip, net: "2001:db8::/64"}
   paid: {type: boolean}
+  where: {type: geo_point, area: [52, 4.5, 53, 6.25], nulls: 10%}
+  stops: {type: geo_point, area: [-1, -1, 1, 1], array: [0, 2]}
   lines: {type: nested, array: [0, 3], fields: {sku: {type: keyword, pool: 9}, count: {type: integer, range: [1, 9]}}}
   labels: {type: flat_object, fields: {http: {type: object, fields: {code: {type: integer, values: [200, 404]}}}}}
 queries:
@@ -71,6 +75,8 @@ queries:
   by-default-field: {body: {query: {query_string: {query: "{{word of note}}"}}}}
   between: {body: {query: {range: {at: {gte: "{{at - 1m}}", lt: "{{at}}"}}}, sort: [{at: desc}]}}
   inside: {body: {query: {nested: {path: lines, query: {term: {lines.sku: "{{lines.sku}}"}}}}}}
+  near: {body: {query: {geo_distance: {distance: 20km, where: "{{where}}"}}}}
+  within: {body: {query: {geo_bounding_box: {stops: {top_left: [-1, 1], bottom_right: [1, -1]}}}}}
   flat: {body: {query: {term: {labels.http.code: "{{labels.http.code}}"}}}}
   facets:
     body:
@@ -139,7 +145,7 @@ def test_their_template_and_their_documents_work(tiny: LocalLab, theirs: Dataset
         found[judged.outcome] += 1
         hits[next(iter(json.loads(str(request.body))["query"]))] += answer["hits"]["total"]["value"]
     assert found == {Outcome.OK: 120}
-    assert min(hits.values()) > 0 and len(hits) == 5, hits  # each kind of query finds something
+    assert min(hits.values()) > 0 and len(hits) == 7, hits  # each kind of query finds something
 
     read = read_back(tiny, INDEX, IDS, workload=theirs, sleep=lambda _: None)
     assert read["complete"] and read["lost_count"] == read["wrong_content_count"] == 0, read

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from chaos.base.errors import InvalidInput
-from chaos.definitions.experiment import MOST_CLIENTS, MOST_ITEMS
+from chaos.definitions.experiment import MOST_CLIENTS, MOST_ITEMS, MOST_PAGED, MOST_PAGES, MOST_SIZE
 from chaos.definitions.source import did_you_mean, shown
 from chaos.load.importing import bodies, indices, reading
 from chaos.load.importing.rendering import render
-from chaos.load.importing.rows import Brought, Search, Stream
+from chaos.load.importing.rows import Brought, Paged, Search, Stream
 
 _NOT_NEEDED = {
     **dict.fromkeys(("create-index", "delete-index"), "a run makes its index and takes it away"),
@@ -28,7 +28,6 @@ _REFUSED = {
     "force-merge": "a load does not merge: an experiment's action would",
     "bulk": "",
     "search": "",
-    **dict.fromkeys(("paginated-search", "scroll-search"), "a search of the load asks for one page"),
     "composite": "a load sends no chains of requests",
     "vector-search": "vectors need a plugin",
     "bulk-vector-data-set": "vectors need a plugin",
@@ -50,6 +49,7 @@ _WORDS = (
     (re.compile(r"transform|policy|ism"), "index management needs a plugin"),
     (re.compile(r"point-in-time"), "a search of the load has no point in time"),
 )
+_SEARCHES = ("search", "paginated-search", "scroll-search")
 _DROPPED_TASK = {
     "warmup-iterations": "warm-up",
     "warmup-time-period": "warm-up",
@@ -192,9 +192,8 @@ class _Tasks:
 
     def __init__(self, brought: Brought, operations: Mapping[str, Any], names: Sequence[str]) -> None:
         self._brought, self._operations, self._indices = brought, operations, names
-        self._without_rate: list[Search] = []
-        self._clients = 0
-        self._rate = 0.0
+        self._clients: dict[Paged | None, int] = {}
+        self._first = len(brought.searches)
         self._seen: set[str] = set()
         self._dropped: dict[str, None] = {}
 
@@ -233,7 +232,7 @@ class _Tasks:
             self._brought.add("task", name, "changed", "a run makes its index; the settings are taken")
         elif why is not None:
             self._brought.add("task", name, *why)
-        elif kind == "search":
+        elif kind in _SEARCHES:
             self._search(name, task, operation)
         else:
             self._bulk(name, task, operation)
@@ -246,7 +245,7 @@ class _Tasks:
         for pattern, says in _WORDS:
             if pattern.search(kind):
                 return "refused", says
-        if kind not in ("bulk", "search"):
+        if kind not in ("bulk", *_SEARCHES):
             return "refused", f"an operation of type {kind or 'unknown'}, which a load does not have"
         if "param-source" in operation:
             return "refused", f"its requests are made by a program (param-source {operation['param-source']})"
@@ -283,11 +282,6 @@ class _Tasks:
         if not isinstance(body, Mapping):
             self._brought.add("task", name, "refused", "it has no body")
             return
-        if operation.get("pages"):
-            self._brought.add(
-                "task", name, "refused", "a search of the load asks for one page, and scrolls through none"
-            )
-            return
         if (
             index
             and self._indices
@@ -297,19 +291,23 @@ class _Tasks:
                 "task", name, "refused", f"it searches in {index}, which is none of the workload's indices"
             )
             return
-        key = json.dumps(body, sort_keys=True)
+        paged = _paged(operation, body)
+        key = json.dumps([body, paged], sort_keys=True)
         if key in self._seen:
             self._brought.add("task", name, "left out", "a task before has the same search")
             return
         self._seen.add(key)
         rate = _rate(task, 1)
         self._note(task, operation)
-        search = Search(bodies.word(name), [bodies.tidied(dict(body))], rate or 0.0)
+        search = Search(bodies.word(name), [bodies.tidied(dict(body))], rate or 0.0, paged=paged)
         if rate is None:
-            self._without_rate.append(search)
-            self._clients = max(self._clients, _whole(task.get("clients"), 1))
-        else:
-            self._rate += rate
+            self._clients[paged] = max(self._clients.get(paged, 1), _whole(task.get("clients"), 1))
+        if paged is not None:
+            search.notes.append("all its pages are read by its query alone: no sort, and no aggregations")
+            if paged.operation == "point-in-time" and "with-point-in-time-from" not in operation:
+                search.notes.append("its pages are of one point in time")
+            if str(operation.get("pages")) != str(paged.number):
+                search.notes.append(f"{operation.get('pages', 'all')} pages became {paged.number} of {paged.size}")
         self._brought.searches.append(search)
 
     def _note(self, task: Mapping[str, Any], operation: Mapping[str, Any]) -> None:
@@ -318,26 +316,40 @@ class _Tasks:
         self._dropped |= dict.fromkeys(key for key in _DROPPED_OPERATION if key in operation)
 
     def _read(self) -> None:
-        """Reads as one stream: open where a search has a rate, closed where none has."""
-        searches = self._brought.searches
-        if not searches:
-            return
-        if self._rate == 0.0:
-            self._brought.read = Stream(clients=min(max(1, self._clients), MOST_CLIENTS), says="tasks without a target")
+        """Reads as one stream for all searches of one page, and one for those that go through the same pages: open
+        where one of its searches has a rate, closed where none has."""
+        searches = self._brought.searches[self._first :]
+        for paged in dict.fromkeys(each.paged for each in searches):
+            self._brought.reading(self._stream(paged, [each for each in searches if each.paged == paged]))
+
+    def _stream(self, paged: Paged | None, searches: Sequence[Search]) -> Stream:
+        with_rate = [each for each in searches if each.weight > 0]
+        if not with_rate:
             for each in searches:
                 each.weight = 1.0
-            return
-        least = min(each.weight for each in searches if each.weight > 0)
-        for each in self._without_rate:
-            each.weight = least
-            each.notes.append(
-                "it has no target-throughput, and one stream reads: it is drawn as the rarest of the others"
-            )
-        total = self._rate + least * len(self._without_rate)
-        self._brought.read = Stream(
-            rate=total,
-            says="the target-throughput of all its tasks together; in the source one runs after another",
-        )
+            clients = min(self._clients[paged], MOST_CLIENTS)
+            return Stream(clients=clients, says="tasks without a target", paged=paged)
+        least = min(each.weight for each in with_rate)
+        for each in searches:
+            if each.weight == 0:
+                each.weight = least
+                each.notes.append(
+                    "it has no target-throughput, and one stream reads: it is drawn as the rarest of the others"
+                )
+        total = sum(each.weight for each in searches)
+        says = "the target-throughput of all its tasks together; in the source one runs after another"
+        return Stream(rate=total, says=says, paged=paged)
+
+
+def _paged(operation: Mapping[str, Any], body: Mapping[str, Any]) -> Paged | None:
+    """The pages that a task reads: at most what a read of the load remembers; None: it asks for one."""
+    kind = operation.get("operation-type")
+    if not operation.get("pages") and kind not in ("paginated-search", "scroll-search"):
+        return None
+    size = min(_whole(operation.get("results-per-page", body.get("size")), 10), MOST_SIZE)
+    most = min(MOST_PAGES, MOST_PAGED // size)
+    number = min(_whole(operation.get("pages"), most), most)  # "all" is no number
+    return Paged("point-in-time" if kind == "paginated-search" else "scroll", number, size)
 
 
 def _whole(value: Any, usual: int) -> int:

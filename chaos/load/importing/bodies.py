@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from chaos.load.importing import points
+
 ONE_FIELD = (
     "term",
     "terms",
@@ -23,6 +25,8 @@ ONE_FIELD = (
     "intervals",
 )
 """Queries of one field, under whose name the rest stands."""
+OF_PLACES = ("geo_distance", "geo_bounding_box", "geo_polygon")
+"""Queries of one field, which is named beside other words of theirs: by a point, a box or a polygon."""
 MANY_FIELDS = ("multi_match", "query_string", "simple_query_string", "combined_fields")
 _INSIDE: dict[str, tuple[str, ...]] = {
     "bool": ("must", "filter", "should", "must_not"),
@@ -33,7 +37,17 @@ _INSIDE: dict[str, tuple[str, ...]] = {
     "function_score": ("query",),
     "script_score": ("query",),
 }
-_BESIDE = ("boost", "_name", "distance", "distance_type", "validation_method", "ignore_unmapped", "type", "relation")
+_BESIDE = (
+    "boost",
+    "_name",
+    "distance",
+    "distance_type",
+    "unit",
+    "validation_method",
+    "ignore_unmapped",
+    "type",
+    "relation",
+)
 _META = frozenset(
     ("_id", "_doc", "_score", "_index", "_shard_doc", "_script", "_geo_distance", "_count", "_key", "*", "_all")
 )
@@ -73,6 +87,10 @@ def _query(query: Any, leaf: Leaf) -> Any:
                 ]
         elif kind in ONE_FIELD:
             made[kind] = {name: each if name in _BESIDE else leaf(kind, name, each) for name, each in said.items()}
+        elif kind in OF_PLACES:
+            made[kind] = {
+                name: leaf(kind, name, each) if _is_place(name, each) else each for name, each in said.items()
+            }
         elif kind in MANY_FIELDS:
             made[kind] = leaf(kind, None, said)
         else:
@@ -166,9 +184,10 @@ def _alone(said: Any) -> Any:
 
 
 class Use(NamedTuple):
-    """That a search uses a field, and how: ``exact``, ``words``, ``date``, ``number``, ``nested``, ``geo``, ``any``.
+    """That a search uses a field, and how: ``exact``, ``words``, ``date``, ``number``, ``nested``, ``geo``,
+    ``shape``, ``any``.
 
-    ``values``: literals that it is held against.
+    ``values``: literals that it is held against; of ``geo`` the corners of a box.
     """
 
     path: str
@@ -196,6 +215,7 @@ _AGGREGATED = {
         "number",
     ),
     **dict.fromkeys(("terms", "cardinality", "significant_terms", "rare_terms"), "exact"),
+    **dict.fromkeys(("geo_distance", "geohash_grid", "geotile_grid", "geo_bounds", "geo_centroid"), "geo"),
     "significant_text": "words",
 }
 _DOC = re.compile(r"""doc\[\s*['"]([^'"]+)['"]\s*\]""")
@@ -207,7 +227,10 @@ def used(body: Mapping[str, Any]) -> list[Use]:
 
     def leaf(kind: str, name: str | None, said: Any) -> Any:
         if name is not None:
-            found.append(Use(name, _how(kind, said), tuple(literals(said))))
+            if kind in OF_PLACES:
+                found.append(Use(name, "geo", tuple(points.corners(said))))
+            else:
+                found.append(Use(name, _how(kind, said), tuple(literals(said))))
         return said
 
     changed(body, leaf)
@@ -280,16 +303,15 @@ def _named(value: Any, key: str) -> Iterator[Use]:
                 yield Use(each, "words")
     if key in ("gauss", "linear", "exp"):
         yield from (Use(name, "any") for name, each in value.items() if isinstance(each, Mapping))
-    if key.startswith("geo_") and key not in ("geo_centroid", "geo_bounds"):
-        yield from (
-            Use(name, "geo") for name, each in value.items() if name not in (*_BESIDE, "field") and _is_place(each)
-        )
+    if key == "geo_shape":
+        yield from (Use(name, "shape") for name, each in value.items() if _is_place(name, each))
     for inner, each in value.items():
         yield from _named(each, inner)
 
 
-def _is_place(value: Any) -> bool:
-    return isinstance(value, Mapping | list) or (isinstance(value, str) and "," in value)
+def _is_place(name: str, value: Any) -> bool:
+    """Whether this is a field with where to look, and no other word of the query."""
+    return name not in _BESIDE and (isinstance(value, Mapping | list) or (isinstance(value, str) and "," in value))
 
 
 def _listed(value: Any) -> list[Any]:

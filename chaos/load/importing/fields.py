@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from chaos.base.errors import InvalidInput
 from chaos.definitions.workload import DATE_FORMATS, DEPTH, FIELD, MOST_ELEMENTS, FieldFile
+from chaos.load.importing import points
 from chaos.load.importing.rows import Brought
 
 MOST_FIELDS = 1000
@@ -38,7 +39,7 @@ OURS = {
     **dict.fromkeys(("float", "half_float"), "float"),
     **dict.fromkeys(("double", "scaled_float"), "double"),
     **dict.fromkeys(("date", "date_nanos"), "date"),
-    **{name: name for name in ("boolean", "ip", "object", "nested", "flat_object")},
+    **{name: name for name in ("boolean", "ip", "geo_point", "object", "nested", "flat_object")},
 }
 """The type of our field for each type of a mapping."""
 _MOST = {"byte": 127, "short": 32_767, "half_float": 60_000}
@@ -152,7 +153,8 @@ class Maker:
 
     ``values`` False: no value of a document gets into the file. ``nested``: objects that searches ask for as nested;
     ``also_keyword``: texts that searches ask for as ``FIELD.keyword``; ``exact``: fields that searches ask for by whole
-    values alone. These are for documents without a mapping.
+    values alone. These are for documents without a mapping. ``asked``: of each field in which searches look for places,
+    the corners of their boxes.
     """
 
     brought: Brought
@@ -160,6 +162,7 @@ class Maker:
     nested: frozenset[str] = frozenset()
     also_keyword: frozenset[str] = frozenset()
     exact: frozenset[str] = frozenset()
+    asked: Mapping[str, Sequence[points.Point]] = field(default_factory=dict)
     copied: list[str] = field(default_factory=list)
     guessed: list[str] = field(default_factory=list)
 
@@ -208,7 +211,8 @@ class Maker:
         made = self._typed(seen, said, path, dynamic, level)
         kind = made["type"]
         if seen is not None and parent is not None:
-            if seen.lists and seen.most:
+            of_numbers = kind == "geo_point" and bool(seen.values) and not isinstance(seen.values[0], str)
+            if seen.lists and seen.most and not of_numbers:  # [lon, lat] is one point
                 if kind == "flat_object":
                     raise Left("lists of objects in a flat_object are not there yet")
                 made["array"] = [min(seen.least, MOST_ELEMENTS), min(seen.most, MOST_ELEMENTS)]
@@ -236,6 +240,8 @@ class Maker:
         values = seen.values if seen is not None else []
         if kind in ("object", "nested", "flat_object"):
             return self._with_fields(kind, seen, said, path, dynamic, level)
+        if kind == "geo_point":
+            return self.point(seen, shown)
         if seen is not None and seen.objects:
             raise Left(f"documents have objects in it, and it is of type {theirs}")
         if seen is None:
@@ -272,6 +278,8 @@ class Maker:
 
     def _guess(self, name: str, seen: Seen, shown: str) -> str:
         """The type that all values of the sample fit."""
+        if shown in self.asked:
+            return "geo_point"
         if seen.objects:
             return "nested" if shown in self.nested else "object"
         kinds, values = seen.kinds(), seen.values
@@ -295,6 +303,18 @@ class Maker:
         return "text" if _is_prose(texts) and shown not in self.exact else "keyword"
 
     # ---- of one type
+
+    def point(self, seen: Seen | None, shown: str) -> dict[str, Any]:
+        """Points where those of the sample lie; without one in the boxes that searches ask for, else everywhere."""
+        if seen is None:
+            found = points.area(self.asked.get(shown, ()))
+            if found:
+                says = "its points lie where searches look for them: no documents say where"
+                self.brought.add("field", shown, "changed", says)
+        else:
+            lats, lons = (seen.fields[each].values if each in seen.fields else () for each in ("lat", "lon"))
+            found = points.area(points.of_sample(seen.values, lats, lons))
+        return {"type": "geo_point", **({"area": found} if found else {})}
 
     def _few(self, values: Sequence[Any], shown: str) -> dict[str, Any] | None:
         """The values themselves, where they are few and each was seen often."""

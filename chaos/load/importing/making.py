@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from chaos.definitions.base import API_VERSION
 from chaos.definitions.source import Problem
 from chaos.definitions.workload import QueryFile, WorkloadFile, check, unfound
 from chaos.definitions.writing import flow
-from chaos.load.importing import bodies, indices
+from chaos.load.importing import bodies, indices, points
 from chaos.load.importing.fields import Maker, look, milliseconds
 from chaos.load.importing.placing import Placing
 from chaos.load.importing.rows import Brought, Row, Search, Stream, in_one_line
@@ -34,10 +34,10 @@ class Made:
     text: str
     rows: list[Row]
     brought: Brought
-    queries: Mapping[str, float]
+    queries: Collection[str]
 
     def load(self, path: str) -> list[str]:
-        """The lines of ``load:``. ``path``: of the workload's file."""
+        """The lines of ``load:``. ``path``: of the workload's file. Searches that go through pages are a stream."""
         return list(_load(self.brought, path, self.queries))
 
 
@@ -70,11 +70,10 @@ def make(brought: Brought, *, name: str | None = None, values: bool = True) -> M
         data["queries"], data["mix"] = queries, {key: weights[key] for key in queries}
     file = _sound(brought, data)
     _find(file, data)
-    kept = data.get("queries") or {}
-    total = sum(each.weight for each in brought.searches) or 1.0
-    shares = {key: each.weight / total for key, each in _named(brought.searches).items() if key in kept}
     brought.rows.insert(0, Row("fields", f"{len(data['fields'])}: {', '.join(data['fields'])}", "taken"))
-    return Made(name, "\n".join(_text(brought, maker, data)) + "\n", brought.rows, brought, shares)
+    return Made(
+        name, "\n".join(_text(brought, maker, data)) + "\n", brought.rows, brought, tuple(data.get("queries") or ())
+    )
 
 
 # --------------------------------------------------------------------------------------------- fields
@@ -85,6 +84,10 @@ def _fields(brought: Brought, values: bool) -> tuple[Maker, dict[str, Any]]:
     how: dict[str, set[str]] = {}
     for use in uses:
         how.setdefault(use.path, set()).add(use.how)
+    asked: dict[str, list[points.Point]] = {}
+    for use in uses:
+        if use.how == "geo":
+            asked.setdefault(use.path, []).extend(use.values)
     keyword = frozenset(path.removesuffix(".keyword") for path in how if path.endswith(".keyword"))
     maker = Maker(
         brought,
@@ -92,6 +95,7 @@ def _fields(brought: Brought, values: bool) -> tuple[Maker, dict[str, Any]]:
         nested=frozenset(path for path, ways in how.items() if "nested" in ways),
         also_keyword=keyword,
         exact=frozenset(path for path, ways in how.items() if ways & {"exact", "any"} and "words" not in ways),
+        asked=asked,
     )
     if brought.documents:
         return maker, maker.all(look(brought.documents), brought.mapping)
@@ -113,8 +117,10 @@ def _of_uses(brought: Brought, uses: Sequence[bodies.Use], how: Mapping[str, set
     for path in paths:
         ways = how.get(path, set()) | ({"exact"} if f"{path}.keyword" in how else set())
         inside = any(other.startswith(f"{path}.") for other in paths)
-        if ways == {"geo"}:
-            brought.add("field", path, "left out", "no generator makes values of type geo_point")
+        if ways == {"shape"}:
+            brought.add("field", path, "left out", "no generator makes shapes")
+        elif "geo" in ways:
+            _put(root, path.split("."), maker.point(None, path), maker.nested)
         elif not inside and ways != {"nested"}:
             _put(root, path.split("."), _of_use(path, ways, values[path], f"{path}.keyword" in how), maker.nested)
     return root
@@ -345,29 +351,43 @@ def _lines(value: Any, indent: int) -> Iterator[str]:
             yield from (f"{space}  - {flow(it)}" for it in each)
 
 
-def _load(brought: Brought, path: str, kept: Mapping[str, float]) -> Iterator[str]:
+def _load(brought: Brought, path: str, kept: Collection[str]) -> Iterator[str]:
     yield "load:"
     yield f"  workload: {path if re.fullmatch(r'[A-Za-z0-9_./-]+', path) else flow(path)}"
     yield "  documents: 2000"
-    share = sum(kept.values())
-    read, write = brought.read or Stream(), brought.write or Stream()
+    write = brought.write or Stream()
     good = f"good: ok within {CONFIRM}"
     bulk = f", operation: bulk, items: {write.items}" if write.items > 1 else ""
     if write.clients is not None:
         yield f"  write: {{clients: {write.clients}{bulk}}}  # a closed loop, as the source: {in_one_line(write.says)}"
     else:
         yield f"  write: {{rate: {_rate(write.rate)}, {good}{bulk}}}{_because(write)}"
-    get = "" if kept else ", operation: get"
-    if read.clients is not None and write.clients is None:
-        yield f"  read: {{clients: {read.clients}}}  # a closed loop, as the source: {in_one_line(read.says)}"
-    elif read.clients is not None:
-        yield (
-            f"  read: {{rate: {CONFIRM}/s, {good}}}  # {read.clients} clients in a closed loop in the source; one "
-            "operation must have a rate"
-        )
-    else:
-        rate = None if read.rate is None or not kept else read.rate * share
-        yield f"  read: {{rate: {_rate(rate)}, {good}{get}}}{_because(read) if rate else ''}"
+    searches = {name: each for name, each in _named(brought.searches).items() if name in kept}
+    if not searches:
+        yield f"  read: {{rate: {CONFIRM}/s, {good}, operation: get}}"
+        return
+    reads = [each for each in brought.reads or [Stream()] if any(it.paged == each.paged for it in searches.values())]
+    opened = write.clients is None or any(each.clients is None for each in reads)
+    for place, stream in enumerate(reads):
+        its = [name for name, each in searches.items() if each.paged == stream.paged]
+        total = sum(each.weight for each in brought.searches if each.paged == stream.paged) or 1.0
+        rate = None if stream.rate is None else stream.rate * sum(searches[name].weight for name in its) / total
+        what, says = "", _because(stream) if rate else ""
+        if stream.paged is not None:
+            what += f", operation: {stream.paged.operation}, pages: {stream.paged.number}, size: {stream.paged.size}"
+        elif place:
+            what += ", operation: search"
+        if len(reads) > 1:
+            what += f", queries: {flow(its)}"
+        how = f"rate: {_rate(rate)}, {good}"
+        if stream.clients is not None and (opened or place):
+            how, says = f"clients: {stream.clients}", f"  # a closed loop, as the source: {in_one_line(stream.says)}"
+        elif stream.clients is not None:
+            says = f"  # {stream.clients} clients in a closed loop in the source; one operation must have a rate"
+        if place == 1:
+            yield "  streams:"
+        name = f"reads-{place + 1}" if place else "read"
+        yield f"{'    ' if place else '  '}{name}: {{{how}{what}}}{says}"
 
 
 def _rate(rate: float | None) -> str:

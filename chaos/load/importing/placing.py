@@ -47,6 +47,8 @@ class Placing:
         path, field = self._field(name)
         if field is None:
             return _commonest(every)
+        if kind in bodies.OF_PLACES:
+            return self._near(name, path) if kind == "geo_distance" else _commonest(every)
         if field["type"] == "date" and kind in ("range", "term", "match"):
             return self._dates(path, field, every) if kind == "range" else self._place(said, f"{{{{{path}}}}}")
         if kind == "range":
@@ -89,6 +91,11 @@ class Placing:
         self._say(f"a list of {len(said)} values of {path} became one value that documents have")
         word = "word of " if field["type"] == "text" and name == path and "values" not in field else ""
         return [f"{{{{{word}{path}}}}}"]
+
+    def _near(self, name: str, path: str) -> str:
+        """A point that documents have."""
+        self._say(f"points of {name} became points that documents have")
+        return f"{{{{{path}}}}}"
 
     def _range(self, name: str, every: Sequence[Any]) -> Any:
         """The middle of what was asked for."""

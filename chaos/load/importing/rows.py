@@ -31,11 +31,20 @@ def in_one_line(text: str) -> str:
     return " ".join(clean(text).split())
 
 
+class Paged(NamedTuple):
+    """Reads that go through pages. ``operation``: of a load; ``number`` of pages, of ``size`` documents each."""
+
+    operation: str
+    number: int
+    size: int
+
+
 @dataclass
 class Search:
     """A search that was brought. ``bodies``: all that have its shape; ``at``: when each was sent, where that is known.
 
-    ``weight``: how often it is sent, against the others; ``notes``: what of it was left out.
+    ``weight``: how often it is sent, against the others; ``notes``: what of it was left out; ``paged``: the pages that
+    it goes through; None: it asks for one.
     """
 
     name: str
@@ -43,19 +52,21 @@ class Search:
     weight: float
     at: list[datetime | None] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    paged: Paged | None = None
 
 
 @dataclass
 class Stream:
     """How often the source sends. ``rate``: requests per second of an open loop; ``clients``: of a closed one.
 
-    ``says``: where the figure is from.
+    ``says``: where the figure is from. ``paged``: its searches are those that go through these pages.
     """
 
     rate: float | None = None
     clients: int | None = None
     items: int = 1
     says: str = ""
+    paged: Paged | None = None
 
 
 @dataclass
@@ -72,9 +83,13 @@ class Brought:
     documents: list[dict[str, Any]] = field(default_factory=list)
     more_documents: bool = False
     searches: list[Search] = field(default_factory=list)
-    read: Stream | None = None
+    reads: list[Stream] = field(default_factory=list)
     write: Stream | None = None
     rows: list[Row] = field(default_factory=list)
+
+    def reading(self, stream: Stream) -> None:
+        """Take a stream of reads, instead of one that was brought before for the same pages."""
+        self.reads = [*(each for each in self.reads if each.paged != stream.paged), stream]
 
     def add(self, what: str, name: str, outcome: Outcome, why: str = "") -> None:
         self.rows.append(Row(what, name, outcome, why))

@@ -73,10 +73,8 @@ def read(path: Path, brought: Brought) -> None:
         brought.add("lines", f"{other:g} of {shown(path)}", "left out", "they are of no search")
     seconds = (last - first).total_seconds() if first is not None and last is not None else 0.0
     if seconds > 0:
-        brought.read = Stream(
-            rate=total / seconds,
-            says=f"{plural(round(total), 'search', 'searches')} in {seconds:.0f} s of the log, those that were slow",
-        )
+        says = f"{plural(round(total), 'search', 'searches')} in {seconds:.0f} s of the log, those that were slow"
+        brought.reading(Stream(rate=total / seconds, says=says))
 
 
 def _line(where: str, text: str) -> Line | None:

@@ -201,6 +201,17 @@ def test_indices_in_the_cluster_have_names_that_begin_with_the_first_one_s(tmp_p
     assert len({each.alias for each in made}) == 2
 
 
+def test_documents_of_any_index_may_change_and_processes_may_share_them(tmp_path: Path) -> None:
+    changing = "items: 20, actions: {create: 3, update: 2, delete: 1}"
+    load = loaded(
+        tmp_path, INDICES.replace("items: 20", changing).replace("  indices:", "  processes: 2\n  indices:")
+    ).load
+    (shipper,) = (each for each in load.every if each.actions is not None)
+    assert (shipper.name, shipper.index, load.processes) == ("shipper", "events", 2)
+    with pytest.raises(InvalidInput, match=r"10:\d+: actions with the helper helpers.bulk are not there yet"):
+        loaded(tmp_path, INDICES.replace("items: 20", f"{changing}, client: {{kind: helpers.bulk}}"))
+
+
 def test_ids_may_differ_between_indices(tmp_path: Path) -> None:
     experiment = loaded(tmp_path, INDICES.replace("items: 20", "items: 20, ids: automatic"))
     assert experiment.load.automatic("events") and not experiment.load.automatic()

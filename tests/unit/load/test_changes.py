@@ -231,6 +231,19 @@ def test_a_search_may_find_a_document_by_its_old_content_and_by_its_new_one() ->
     assert "w-4, which does not match" in found(it, 13, ("w-4", "w-13"), total=11).says
 
 
+def test_an_update_by_another_process_is_of_a_document_of_that_process() -> None:
+    """Two processes share a load: bulks of even numbers are of this one, of odd ones of the other."""
+    known = Known(WORKLOAD.found_by, 1000, visible_after_s=11.0, alone=False)
+    it = Judge(WORKLOAD, known, INDEX, shards=SHARDS, copies=COPIES, updates=Updates(ITEMS, 0, 2))
+    theirs, own = 1 * ITEMS, 2 * ITEMS  # the first documents of bulks 1 and 2
+    update = 3 * ITEMS  # the first item of bulk 3, of which nothing is known here
+    assert found(it, update % 100, (write_id(theirs), write_id(update)), total=11).outcome is Outcome.OK
+    assert "does not match" in found(it, update % 100, (write_id(own), write_id(update)), total=11).says
+    never = 4 * ITEMS  # of this process, which has sent no such update
+    assert "does not match" in found(it, never % 100, (write_id(own), write_id(never)), total=11).says
+    assert "does not match" in found(it, never % 100, (write_id(theirs), write_id(never)), total=11).says
+
+
 def test_a_search_need_not_find_what_may_have_changed_or_gone_and_must_find_what_it_was_changed_to() -> None:
     it, known = updated()
     later = 12 * SECOND

@@ -25,6 +25,7 @@ from chaos.load import workloads
 from chaos.load.dataset import Dataset
 from chaos.load.known import Known
 from chaos.load.right import Judge
+from chaos.observe.contents import differs, same
 
 HEAD = "apiVersion: opensearch-chaos/v1\nkind: workload\nname: theirs\n"
 
@@ -113,6 +114,8 @@ def test_values_are_as_their_field_says(tmp_path: Path) -> None:
         "  q: {type: ip, net: 'fd00::/16'}\n"
         "  n: {type: integer, pool: 5, nulls: 25%}\n"
         "  a: {type: keyword, pool: 9, array: [0, 3]}\n"
+        "  g: {type: geo_point, area: [-1, 4.5, 1, 6.25]}\n"
+        "  w: {type: geo_point, pool: 3, array: 2, nulls: 5%}\n"
         "  o: {type: nested, array: [1, 2], fields: {x: {type: long, array: 2}}}\n",
     )
     assert len(set(values(workload, "k"))) == 30 and all(v.startswith("x-") for v in values(workload, "k", 50))
@@ -128,7 +131,24 @@ def test_values_are_as_their_field_says(tmp_path: Path) -> None:
     assert all(ipaddress.ip_address(v) in ipaddress.ip_network("fd00::/16") for v in values(workload, "q", 50))
     assert 0.21 < values(workload, "n").count(None) / 2000 < 0.29 and len(set(values(workload, "n"))) == 6
     assert {len(v) for v in values(workload, "a")} == {0, 1, 2, 3}
+    points = values(workload, "g")
+    assert all(-1 <= v["lat"] <= 1 and 4.5 <= v["lon"] <= 6.25 for v in points)
+    for axis, least, most in (("lat", -1, 1), ("lon", 4.5, 6.25)):  # over the whole area
+        assert min(v[axis] for v in points) < least + 0.01 * (most - least)
+        assert max(v[axis] for v in points) > most - 0.01 * (most - least)
+    wide = [each for v in values(workload, "w") if v is not None for each in v]
+    assert len({(v["lat"], v["lon"]) for v in wide}) == 3 and all(abs(v["lat"]) <= 90 for v in wide)
     assert {(len(v), len(v[0]["x"])) for v in values(workload, "o")} == {(1, 2), (2, 2)}
+
+
+def test_a_point_is_compared_as_it_was_written(tmp_path: Path) -> None:
+    workload = of_fields(tmp_path, "  g: {type: geo_point, area: [-0.00001, -0.00001, 0, 0]}\n")
+    for n in range(50):  # of minus zero too
+        sent = json.loads(workload.body(write_id(n)))
+        assert same(workload.content(write_id(n)), sent)
+        moved = {**sent, "g": {**sent["g"], "lat": sent["g"]["lat"] + 0.00001}}
+        assert differs(workload.content(write_id(n)), moved).startswith('g: expected {"lat": ')
+    assert not same(sent, {**sent, "g": [sent["g"]["lon"], sent["g"]["lat"]]})
 
 
 def test_dates_advance_with_the_documents_and_what_was_there_before_is_older(tmp_path: Path) -> None:

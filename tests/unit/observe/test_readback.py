@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from chaos.checks import contents
 from chaos.history import History
-from chaos.history.format import CallerTold, ItemOutcome
+from chaos.history.changes import Changes
+from chaos.history.format import Action, CallerTold, ItemOutcome
 from chaos.history.items import Items, entry
 from chaos.load.workloads.documents import WORKLOAD, check_of, check_value, numbers
 from chaos.observe import readback
@@ -578,3 +579,29 @@ def test_of_an_index_are_the_documents_of_its_own_writers(tmp_path: Path) -> Non
     assert first.acknowledged == {"p-0", "w-0", "w-1"} and first.open == {"w-9", "w-10"}
     other = Written.of(history, documents=0, writers={"note": 1, "ship": 3}, stride=3, alone=False, probes=False)
     assert other.acknowledged == {"w-3", "w-6", "w-8"} and other.open == {"w-7", "w-12"}
+
+
+def test_of_an_index_are_the_changes_of_its_own_writers(tmp_path: Path) -> None:
+    """Two streams of bulks, each into an index of its own, change documents of their own."""
+    rows = [(0, "feed", "ok"), (1, "ship", "ok"), (2, "feed", "ok"), (3, "ship", "timeout"), (4, "feed", "timeout")]
+    history = History(Path("in-memory"))
+    frame = pd.DataFrame(rows, columns=["k", "op", "outcome"]).assign(attempts=1)
+    file = tmp_path / "items.bin"
+    created, changed, deleted = (int(ItemOutcome[name]) for name in ("CREATED", "CHANGED", "DELETED"))
+    file.write_bytes(entry(0, [created, created]) + entry(1, [created, created]) + entry(2, [changed, deleted]))
+    changes = Changes.of(
+        (4, 0, Action.UPDATE),
+        (5, 1, Action.DELETE),
+        (6, 2, Action.DELETE),
+        (7, 3, Action.UPDATE),
+        (8, 0, Action.UPDATE),
+    )
+    history.__dict__.update(arrivals=frame, probes=[], items=Items.read(file), changes=changes)
+    first = Written.of(history, documents=0, writers={"feed": 2}, stride=2, alone=False)
+    assert first.held is not None and first.acknowledged == {"w-0"} and first.open == {"w-9"}
+    assert first.deleted == {"w-1"} and not first.doubtful and first.held.undecided.tolist() == [0]
+    other = Written.of(history, documents=0, writers={"ship": 2}, stride=2, alone=False)
+    assert other.held is not None and other.acknowledged == {"w-3"} and not other.open
+    assert not other.deleted and other.doubtful == {"w-2"} and other.held.undecided.tolist() == [3]
+    quiet = Written.of(history, documents=4, writers={}, stride=2, alone=False)
+    assert quiet.held is None and quiet.acknowledged == {f"p-{n}" for n in range(4)}

@@ -60,6 +60,15 @@ def test_contents_are_those_of_all() -> None:
     assert found["text"] is False and found["reason"] == "b: 500"
 
 
+def test_of_documents_that_changed_in_any_of_them_all_count() -> None:
+    """The first index may be one in which nothing changes."""
+    counts = {"changes": 3, "updated": 2, "undecided": 0, "deleted": 1, "doubtful": 0}
+    changed = {"returned": ["w-5"], "returned_count": 1, "outdated": [], "outdated_count": 0, "changes": counts}
+    found = merged({"a": result([]), "b": result([]) | changed, "c": result([]) | changed | {"returned": ["w-9"]}})
+    assert found["changes"] == {"changes": 6, "updated": 4, "undecided": 0, "deleted": 2, "doubtful": 0}
+    assert found["returned"] == ["w-5", "w-9"] and found["returned_count"] == 2 and found["outdated"] == []
+
+
 def test_what_is_of_the_first_index_alone_is_its_own() -> None:
     one, other = result([]), result([])
     one["cas"], one["watched"] = {"c-0": []}, {"count": 2, "absent": ["v-1"], "unknown": []}

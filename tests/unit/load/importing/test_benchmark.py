@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
+from unit.load.importing.test_data import log_lines
 
 from chaos.base.errors import InvalidInput
 from chaos.definitions.loading import load_workload
 from chaos.load.dataset import Dataset
 from chaos.load.importing import making, sources
 from chaos.load.importing.rows import Row
+from chaos.registry import load_experiment
 
 WORKLOAD = """\
 {% import "benchmark.helpers" as benchmark with context %}
@@ -156,23 +158,29 @@ def row(made: making.Made, name: str) -> Row:
 
 def test_what_can_be_had_is_taken(usual: making.Made, tmp_path: Path) -> None:
     made, definition = usual, loaded(usual, tmp_path)
-    assert list(definition.fields) == ["sent", "depot", "weight", "label"]
+    assert list(definition.fields) == ["sent", "depot", "weight", "label", "at"]
     assert definition.settings == {"number_of_shards": 4, "requests.cache.enable": False}
-    assert list(definition.queries) == ["all", "of-depot", "lately", "a-day"]
+    assert list(definition.queries) == ["all", "of-depot", "lately", "a-day", "near", "scroll"]
     assert definition.queries["of-depot"].find == "depot"
     assert definition.queries["of-depot"].body == {"query": {"term": {"depot": "{{depot}}"}}}
     assert definition.queries["a-day"].body["query"]["range"]["sent"] == {"gte": "{{sent - 24h}}", "lt": "{{sent}}"}
     days = definition.queries["lately"].body["query"]["range"]["sent"]["gte"]
     assert int(days.removeprefix("{{sent - ").removesuffix("h}}")) > 25 * 365 * 24  # 1998 is long ago
-    # 30 + 60 + 10 a second, and one without a target as the rarest of these
-    assert dict(definition.mix) == {"all": 273, "of-depot": 545, "lately": 91, "a-day": 91}
+    near = {"geo_distance": {"distance": "1km", "at": "{{at}}"}}
+    assert definition.queries["near"].body == {"query": near}
+    # 30 + 60 + 10 a second, and two without a target as the rarest of these; the scroll is of a stream of its own
+    shares = {"all": 248, "of-depot": 496, "lately": 83, "a-day": 83, "near": 83, "scroll": 8}
+    assert dict(definition.mix) == shares
     assert made.load("./parcels.yaml") == [
         "load:",
         "  workload: ./parcels.yaml",
         "  documents: 2000",
         "  write: {clients: 8, operation: bulk, items: 500}  # a closed loop, as the source: task index-append",
-        "  read: {rate: 110/s, good: ok within CONFIRM}  # the target-throughput of all its tasks together; in the "
-        "source one runs after another",
+        "  read: {rate: 120/s, good: ok within CONFIRM, queries: [all, of-depot, lately, a-day, near]}  # the "
+        "target-throughput of all its tasks together; in the source one runs after another",
+        "  streams:",
+        "    reads-2: {clients: 1, operation: scroll, pages: 25, size: 100, queries: [scroll]}  # a closed loop, "
+        "as the source: tasks without a target",
     ]
 
 
@@ -187,15 +195,23 @@ def test_what_can_be_had_is_taken(usual: making.Made, tmp_path: Path) -> None:
         ("raw", "refused", "what a raw request does is not known, so neither is what is right"),
         ("odd", "refused", "an operation of type my-runner, which a load does not have"),
         ("by-program", "refused", "its requests are made by a program (param-source my-source)"),
-        ("scroll", "refused", "a search of the load asks for one page, and scrolls through none"),
-        ("near", "refused", "no document would have a value in at (geo_point)"),
+        (
+            "scroll",
+            "changed",
+            "all its pages are read by its query alone: no sort, and no aggregations",
+        ),
+        (
+            "near",
+            "changed",
+            "it has no target-throughput, and one stream reads: it is drawn as the rarest of the others; points of at "
+            "became points that documents have",
+        ),
         ("nowhere", "refused", "there is no field colour"),
         ("of-vans", "refused", "it searches in other-*, which is none of the workload's indices"),
         ("vans", "refused", "a load has one index, and this differs from parcels-1"),
         ("create-index", "left out", "a run makes its index and takes it away"),
         ("refresh", "left out", "the index is refreshed at its interval"),
         ("all-again", "left out", "a task before has the same search"),
-        ("at", "left out", "no generator makes values of type geo_point"),
         ("shape", "left out", "its type knn_vector needs a plugin"),
         ("parcels-1", "changed", "one index for 2 that are defined alike: parcels-1, parcels-2"),
         ("all", "taken", ""),
@@ -262,6 +278,98 @@ def test_parameters_and_the_test_procedure_are_the_users(tmp_path: Path) -> None
         imported(path, procedure="usul")
     with pytest.raises(InvalidInput, match=r"cannot read 'a=b'; write name:value,name:value"):
         sources.parameters("a=b")
+
+
+SCROLLED = """\
+{"name": "usual", "schedule": [
+  {"operation": "index-append", "target-throughput": "1000 docs/s"},
+  {"operation": "scroll", "target-throughput": 2}, {"operation": "all", "target-throughput": 5}
+]},
+{"name": "closed", "schedule": [{"operation": "index-append", "target-throughput": 500}, {"operation": "all-pages"}]},
+{"name": "after", "schedule": [{"operation": "index-append"}, {"operation": "in-time"}, {"operation": "scroll"}]},
+{"name": "elsewhere", "schedule": [{"operation": "of-other"}, {"operation": "all", "target-throughput": 5}]}
+"""
+PAGED = """\
+{"name": "all-pages", "operation-type": "scroll-search", "results-per-page": 2000, "body": {}},
+{"name": "of-other", "operation-type": "scroll-search", "index": "other", "body": {"query": {"match_all": {}}}},
+{"name": "in-time", "operation-type": "paginated-search", "pages": 4, "body": {"size": 50, "sort": [{"sent": "asc"}]}},
+"""
+
+
+@pytest.mark.parametrize(
+    ("procedure", "reads", "rows"),
+    [
+        (
+            "usual",
+            [
+                "  read: {rate: 2/s, good: ok within CONFIRM, operation: scroll, pages: 25, size: 100, queries: "
+                "[scroll]}",
+                "  streams:",
+                "    reads-2: {rate: 5/s, good: ok within CONFIRM, operation: search, queries: [all]}  # the target",
+            ],
+            {
+                "scroll": ("changed", "all its pages are read by its query alone: no sort, and no aggregations"),
+                "all": ("taken", ""),
+            },
+        ),
+        (
+            "closed",
+            ["  read: {clients: 1, operation: scroll, pages: 25, size: 2000}  # a closed loop, as the source: tasks"],
+            {"all-pages": ("changed", "all its pages are read by its query alone: no sort, and no aggregations; all")},
+        ),
+        (
+            "after",
+            [
+                "  read: {rate: CONFIRM/s, good: ok within CONFIRM, operation: point-in-time, pages: 4, size: 50, "
+                "queries: [in-time]}  # 1 clients in a closed loop in the source; one operation must have a rate",
+                "  streams:",
+                "    reads-2: {clients: 1, operation: scroll, pages: 25, size: 100, queries: [scroll]}  # a closed",
+            ],
+            {
+                "in-time": (
+                    "changed",
+                    "all its pages are read by its query alone: no sort, and no aggregations; its pages are of one",
+                ),
+                "scroll": ("changed", "all its pages are read"),
+            },
+        ),
+        (
+            "elsewhere",
+            ["  read: {rate: 5/s, good: ok within CONFIRM}  # the target-throughput"],
+            {"of-other": ("refused", "it searches in other, which is none of"), "all": ("taken", "")},
+        ),
+    ],
+)
+def test_searches_that_go_through_pages_are_reads_through_pages(
+    tmp_path: Path, procedure: str, reads: list[str], rows: dict[str, tuple[str, str]]
+) -> None:
+    files = {"procedures/all.json": SCROLLED, "operations/all.json": PAGED + OPERATIONS}
+    made = imported(folder(tmp_path / "parcels", **files), procedure=procedure)
+    loaded(made, tmp_path)
+    lines = made.load("./parcels.yaml")
+    assert [line[: len(wanted)] for line, wanted in zip(lines[-len(reads) :], reads, strict=True)] == reads
+    for name, (outcome, why) in rows.items():
+        found = [each for each in made.rows if each.name == name and each.what != "tasks"]
+        assert [(each.outcome, each.why[: len(why)]) for each in found] == [(outcome, why)]
+    (tmp_path / "parcels.yaml").write_text(made.text)
+    phases = "phases: {healthy: {for: 30s}}\nexpect: [{acknowledged.lost: 0}]"
+    text = "\n".join(["apiVersion: opensearch-chaos/v1", "name: x", "topology: 3az", *lines, phases])
+    (tmp_path / "x.yaml").write_text(text.replace("CONFIRM", "1").replace("within 1", "within 1s"))
+    load = load_experiment(tmp_path / "x.yaml").load
+    paged = [each for each in load.every if each.pages]
+    assert bool(paged) == (procedure != "elsewhere") and len(load.every) == 1 + sum("{" in each for each in reads)
+
+
+def test_a_slow_log_beside_it_says_how_often_and_leaves_its_pages(tmp_path: Path) -> None:
+    path, log = folder(tmp_path / "parcels", **{"procedures/all.json": SCROLLED}), tmp_path / "slow.log"
+    log.write_text(log_lines(100, 1)[0])
+    for paths in ([path, log], [log, path]):
+        lines = imported(tmp_path, paths=paths).load("x.yaml")
+        scrolls = [line for line in lines if "operation: scroll, pages: 25, size: 100, queries: [scroll]" in line]
+        assert len(scrolls) == 1 and "rate: 2/s" in scrolls[0] and lines.count("  streams:") == 1
+        says = "100 searches in 50 s" if paths[-1] == log else "the target-throughput of all its tasks together"
+        (others,) = (line for line in lines if "queries: [" in line and line not in scrolls)
+        assert says in others and "term-customer" not in others  # there is no such field
 
 
 def test_a_source_that_is_not_kept_is_kept(tmp_path: Path) -> None:

@@ -218,9 +218,9 @@ def test_the_mapping_of_a_template_decides(tmp_path: Path) -> None:
 
 def test_a_template_alone_gives_guesses_that_its_types_can_hold(tmp_path: Path) -> None:
     made, definition = imported(tmp_path, template(tmp_path))
-    assert list(definition.fields) == ["at", "customer", "status", "total", "tiny", "note", "a", "lines"]
+    assert list(definition.fields) == ["at", "customer", "status", "total", "tiny", "note", "where", "a", "lines"]
     assert definition.fields["tiny"].range == (0, 127)
-    assert said(made, "where") == [("left out", "no generator makes values of type geo_point")]
+    assert definition.fields["where"].area is None and said(made, "where") == []
     assert "its format dd/MM/yyyy is none of those" in said(made, "odd")[0][1]
     assert "# No documents were brought" in made.text
     (tmp_path / "index.json").write_text(json.dumps({"orders-1": TEMPLATE["template"]}))  # as GET orders-1 prints it
@@ -418,6 +418,107 @@ def test_a_log_with_other_lines_and_the_fetch_phase(tmp_path: Path) -> None:
     path.write_text("\n".join([*other, *plain, *fetch]))
     made, definition = imported(tmp_path, template(tmp_path), path)
     assert "100 searches in 50 s" in made.load("x.yaml")[-1] and len(definition.queries) == 3
+
+
+PLACES = [
+    ({"lat": 52.3761, "lon": 4.8971}, {"lat": 52.1, "lon": 5.9}),
+    ("52.3761,4.8971", "52.1, 5.9"),
+    ([4.8971, 52.3761], [5.9, 52.1]),
+    ([{"lat": 52.3761, "lon": 4.8971}, {"lat": 52.2, "lon": 5.0}], [{"lat": "52.1", "lon": "5.9"}]),
+    (["52.3761,4.8971", "52.2,5"], ["52.1,5.9", "52.1,5.9", "52.1,5.9"]),
+]
+NEAR = [{"query": {"bool": {"filter": [{"geo_distance": {"distance": "10km", "where": [n, 52]}}]}}} for n in (10, 20)]
+WITHIN = {"top_left": {"lat": 53, "lon": 4.5}, "bottom_right": "52,6.25"}
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+@pytest.mark.parametrize("places", PLACES)
+def test_points_lie_where_those_of_the_sample_do(tmp_path: Path, places: tuple[Any, Any], mapped: bool) -> None:
+    """However they are written; without a mapping searches say that they are points."""
+    lines = [each for body in NEAR for each in ({"index": "orders"}, body)]
+    sample = ndjson(tmp_path / "x.ndjson", [{"customer": f"c-{n}", "where": places[n % 2]} for n in range(40)])
+    paths = [*([template(tmp_path)] if mapped else []), sample, ndjson(tmp_path / "q.msearch", lines)]
+    made, definition = imported(tmp_path, *paths)
+    where = definition.fields["where"]
+    assert (where.type, where.area) == ("geo_point", (52.1, 4.89, 52.38, 5.9))
+    several = isinstance(places[0], list) and not isinstance(places[0][0], float)
+    assert (where.array is not None) == several
+    assert definition.mapping["properties"]["where"] == {"type": "geo_point"}
+    (name,) = definition.queries
+    assert name == "geo-where" and said(made, name) == [
+        ("changed", "points of where became points that documents have")
+    ]
+    assert definition.queries[name].body == {
+        "query": {"bool": {"filter": [{"geo_distance": {"distance": "10km", "where": "{{where}}"}}]}}
+    }
+    (query, _), *_ = Dataset(definition).requests("INDEX", 1).mix
+    near = json.loads(query.example(7))["query"]["bool"]["filter"][0]["geo_distance"]["where"]
+    assert 52.1 <= near["lat"] <= 52.38 and 4.89 <= near["lon"] <= 5.9
+
+
+@pytest.mark.parametrize("odd", ["u173zq", "POINT (4.9 52.4)", {"type": "Point", "coordinates": [4.9, 52.4]}, "91,4"])
+def test_points_that_cannot_be_read_lie_anywhere(tmp_path: Path, odd: Any) -> None:
+    sample = ndjson(tmp_path / "x.ndjson", [{"customer": f"c-{n}", "where": odd} for n in range(9)])
+    _, definition = imported(tmp_path, template(tmp_path), sample)
+    assert (definition.fields["where"].type, definition.fields["where"].area) == ("geo_point", None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked", "area"),
+    [
+        ("geo_bounding_box", WITHIN, (52, 4.5, 53, 6.25)),
+        ("geo_bounding_box", {"top": 53, "left": 4.5, "bottom": 52, "right": 6.25}, (52, 4.5, 53, 6.25)),
+        ("geo_bounding_box", {"bottom_left": [4.5, 52], "top_right": [6.25, 53]}, (52, 4.5, 53, 6.25)),
+        ("geo_polygon", {"points": ["52,5", {"lat": 53, "lon": 4.5}, [6.25, 52.5]]}, (52, 4.5, 53, 6.25)),
+        ("geo_bounding_box", {"top_left": [170, 5], "bottom_right": [-170, 0]}, None),  # across the date line
+        ("geo_bounding_box", {"wkt": "BBOX (4.5, 6.25, 53, 52)"}, None),
+    ],
+)
+@pytest.mark.parametrize("mapped", [True, False])
+def test_without_documents_points_lie_in_the_boxes_that_are_asked_for(
+    tmp_path: Path, kind: str, asked: dict[str, Any], area: Any, mapped: bool
+) -> None:
+    body = {"query": {kind: {"where": asked, "validation_method": "STRICT"}}}
+    queries = ndjson(tmp_path / "q.msearch", [{"index": "orders"}, body])
+    made, definition = imported(tmp_path, *([template(tmp_path)] if mapped else []), queries)
+    (query,) = definition.queries.values()
+    assert query.body == body and definition.fields["where"].area == area
+    says = [("changed", "its points lie where searches look for them: no documents say where")]
+    assert said(made, "where") == (says if area else [])
+
+
+def test_places_in_a_slow_log_are_one_search(tmp_path: Path) -> None:
+    """As OpenSearch writes them: a point is a list, and every default stands there."""
+    line = log_lines(1, 1)[0].splitlines()[0]
+    head, _, rest = line.partition("source[")
+    tail = rest[rest.rindex("], id[") :]
+    lines = []
+    for n in range(3):
+        place = {"where": [4.5 + n, 52.0], "distance": 1000.0, "distance_type": "arc", "validation_method": "STRICT"}
+        body = {"query": {"geo_distance": {**place, "ignore_unmapped": False, "boost": 1.0}}}
+        lines.append(head + "source[" + json.dumps(body) + tail)
+    path = tmp_path / "slow.log"
+    path.write_text("\n".join(lines))
+    _, definition = imported(tmp_path, path)
+    (query,) = definition.queries.values()
+    assert (
+        query.body["query"]["geo_distance"]["where"] == "{{where}}" and definition.fields["where"].type == "geo_point"
+    )
+
+
+def test_shapes_are_no_points(tmp_path: Path) -> None:
+    body = {"query": {"geo_shape": {"zone": {"shape": {"type": "envelope", "coordinates": [[0, 1], [1, 0]]}}}}}
+    lines = [each for one in (body, *NEAR) for each in ({"index": "orders"}, one)]
+    made, definition = imported(tmp_path, ndjson(tmp_path / "q.msearch", lines))
+    assert list(definition.fields) == ["where"] and said(made, "zone") == [("left out", "no generator makes shapes")]
+    outcomes = {row.name: row.outcome for row in made.rows if row.what == "search"}
+    assert outcomes == {"geo-where": "changed", "all": "refused"}
+
+
+def test_aggregations_by_place_name_their_field_alone() -> None:
+    ranges = {"field": "where", "origin": "52.3,4.9", "ranges": [{"to": 1000}]}
+    body = {"aggs": {"near": {"geo_distance": ranges}, "grid": {"geohash_grid": {"field": "where", "precision": 3}}}}
+    assert {(use.path, use.how) for use in bodies.used(body)} == {("where", "geo")}
 
 
 def test_what_searches_ask_of_documents_without_a_mapping_is_mapped(tmp_path: Path) -> None:
