@@ -61,7 +61,7 @@ def check(file: ExperimentFile, topology: Topology, grammar: Grammar) -> Iterato
         if phase.during is not None and phase.during.restarts is not None:
             yield from _restarts(phase.during.restarts, ("phases", name, "during", "restarts"), state)
     yield from _expect(file, grammar.declared(file.load.workload))
-    yield from decidable.check(file, grammar.declared(file.load.workload))
+    yield from decidable.check(file, grammar.declared(file.load.workload), topology)
     yield from notes.check(file.expect)
     yield from _guards(file)
     yield from _slis(file)

@@ -217,6 +217,8 @@ class Closing(RunState):
                 workload=index.workload,
                 automatic=load.automatic(index.place),
                 told=told.heard(history, load.stride) if any(each.client for each in load.every) else None,
+                segments=index.shape.segments,
+                stopped=self.stop.was_asked,
             ),
             self.stop.was_asked,
             0.0,
