@@ -7,20 +7,25 @@ no value in common. What is only unlikely is not refused: the notes of a plan sa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from chaos.base.operations import OperationKind
 from chaos.definitions.domains import contradict, why_not
 from chaos.definitions.expectations import ExpectationFile, Metric
-from chaos.definitions.experiment import ExperimentFile, judged_in
+from chaos.definitions.experiment import ExperimentFile, LoadIndex, judged_in
 from chaos.definitions.source import Loc, Problem
 from chaos.definitions.topology import STRATEGY, TYPE, Topology
 
 
-def check(file: ExperimentFile, declared: Mapping[str, OperationKind], topology: Topology) -> Iterator[Problem]:
+def check(
+    file: ExperimentFile,
+    declared: Mapping[str, OperationKind],
+    topology: Topology,
+    indices: Sequence[LoadIndex] = (),
+) -> Iterator[Problem]:
     """Every line of ``expect`` that decides nothing, and each that contradicts one before it.
 
-    ``declared``: the operations of the load's workload.
+    ``declared``: the operations of the load's workload. ``indices``: of the load, beside its first.
     """
     writes = any(name in file.load.every for name, kind in declared.items() if kind.writes)
     before: dict[tuple[str, str], list[tuple[int, ExpectationFile]]] = {}
@@ -33,25 +38,27 @@ def check(file: ExperimentFile, declared: Mapping[str, OperationKind], topology:
         if why := why_not(given.wanted):
             yield Problem(loc, f"{given.metric} {given.wanted.text} {why}")
             continue
-        if why := lacking(given.grammar, file, topology, writes=writes):
+        if why := lacking(given.grammar, file, topology, indices, writes=writes):
             yield Problem(loc, f"{given.metric} {why}", at_key=True)
         yield from _contradictions(index, given, file, before)
 
 
-def lacking(metric: Metric, file: ExperimentFile, topology: Topology, *, writes: bool) -> str | None:
+def lacking(
+    metric: Metric, file: ExperimentFile, topology: Topology, indices: Sequence[LoadIndex], *, writes: bool
+) -> str | None:
     """What a metric is of and the experiment does not have, so that it could never be measured; in words."""
     if metric.of_writes and not writes:
         return "is about documents that the load writes, and it writes none: expected an operation that writes in load"
     if metric.of_controllers and file.controller is None:
         return "is of failover controllers, and there are none: expected controller, for example controller: {}"
     if metric.of_replicas:
-        return _without_segments(file, topology)
+        return _without_segments(topology, indices)
     return None
 
 
-def _without_segments(file: ExperimentFile, topology: Topology) -> str | None:
+def _without_segments(topology: Topology, indices: Sequence[LoadIndex]) -> str | None:
     """Why no replica of an index of the load copies segments; in words."""
-    every = [topology.settings.index, *(each.settings for each in file.load.indices.values())]
+    every = [topology.settings.index, *(each.settings for each in indices)]
     copying = [each for each in every if topology.segments(each)]
     if not copying:
         return (

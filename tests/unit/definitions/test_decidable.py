@@ -216,7 +216,14 @@ def test_pairs_are_enough(lines: list[tuple[str, int]]) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["{replicas.stale: 0}", '{phase: healthy, replicas.visible.p99: "<= 2s"}'], ids=["stale", "visible"]
+    "line",
+    [
+        "{replicas.stale: 0}",
+        '{phase: healthy, replicas.visible.p99: "<= 2s"}',
+        '{phase: healthy, replication.lag: "<= 2s"}',
+        '{phase: healthy, replication.bytes_behind: "<= 1000"}',
+    ],
+    ids=["stale", "visible", "lag", "bytes"],
 )
 def test_what_is_of_replicas_that_copy_segments_is_refused_where_none_does(tmp_path: Path, line: str) -> None:
     topology = (Path(__file__).parents[3] / "topologies" / "3az.yaml").read_text()
