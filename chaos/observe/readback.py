@@ -286,7 +286,10 @@ def read_back(
         if behind is not None:
             others = {place: lag for place, lag in behind.items() if place[0] not in differing}
             again = _replicas([copy for copy in live if copy.shard in differing])
-            behind = others | not_caught_up(lab, index, again, pause, stopped=stopped)
+            late = [place for place in again if behind.get(place) is not None]  # they have had their time
+            on_time = [place for place in again if place not in late]
+            others |= not_caught_up(lab, index, on_time, CATCH_UP_SECONDS, stopped=stopped)
+            behind = others | not_caught_up(lab, index, late, pause, stopped=stopped)
         reads = [read for read in reads if read.copy.shard not in differing]
         reads += _read(lab, [copy for copy in live if copy.shard in differing], asked)
         found = Comparison(

@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 import synthetic
+from fakes import ROOT
 from synthetic import Probed
 
+from chaos.checks import foreseen
 from chaos.checks.data import visibility
 from chaos.checks.measure import Measure
 from chaos.checks.record import SECOND, Record
 from chaos.opensearch.routing import shard_of
+from chaos.registry import load_experiment
 
 LATE = 3.0
 """Seconds after which replicas show a document; the primary does after 0.5."""
@@ -61,3 +64,12 @@ def test_a_copy_that_was_promoted_meanwhile_does_not_count_as_a_primary(segments
     n = next(n for n in range(100) if shard_of(f"v-{n}", 3, 768) == event["shard"])
     assert len(primaries.on(n, event["t"] - SECOND, event["t"] + SECOND)) == 2
     assert primaries.on(n, event["t"] + 1, event["t"] + SECOND) == {event["node"]}
+
+
+def test_a_plan_knows_that_only_one_node_has_the_primary_of_a_document() -> None:
+    every = load_experiment(ROOT / "experiments" / "data-promises.yaml")
+    assert foreseen._looks(every, "visible.p99") == 3.0  # one a second, on three data nodes
+    index = {**every.topology.settings.index, "replication.type": "SEGMENT"}
+    settings = every.topology.settings.model_copy(update={"index": index})
+    apart = every.model_copy(update={"topology": every.topology.model_copy(update={"settings": settings})})
+    assert foreseen._looks(apart, "visible.p99") == 1.0 and foreseen._looks(apart, "replicas.visible.p99") == 2.0
