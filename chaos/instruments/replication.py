@@ -214,7 +214,7 @@ def section(record: Record, tables: Mapping[str, Any]) -> Section | None:
         "checkpoint that it had not copied, and the most bytes that one had still to copy.",
         head=("Phase", "Lag#", "Bytes to copy#", "Which"),
         rows=tuple(
-            Row(phase, (row["lag"]["text"], row["bytes_behind"]["text"], row["lag"]["says"]))
+            Row(phase, (row["lag"]["text"], _count(row["bytes_behind"]["value"]), row["lag"]["says"]))
             for phase, row in found.items()
         ),
         curves=(
@@ -226,6 +226,10 @@ def section(record: Record, tables: Mapping[str, Any]) -> Section | None:
         small="By the primaries (_cat/segment_replication), asked every second over the direct path. A replica on a "
         "node that does not answer, or is away, has no row.",
     )
+
+
+def _count(value: float | None) -> str:
+    return text.NO_VALUE if value is None else text.count(int(value))
 
 
 def _curve(seen: Sequence[Look], begin: int, what: str) -> tuple[tuple[float, float, float], ...]:

@@ -11,6 +11,7 @@ import synthetic
 from fake_cluster import FakeCluster
 from pages import Page
 
+from chaos.base import text
 from chaos.base.waiting import wait_until
 from chaos.checks import evaluate
 from chaos.checks.measure import Bound, Verdict, judge
@@ -141,9 +142,9 @@ def test_a_line_that_was_cut_or_is_unknown_spoils_no_page(line: dict[str, Any]) 
 
 
 def test_the_report_draws_it_and_a_run_without_it_has_no_such_section() -> None:
-    history, _ = run(module._lines(0.4, 100))
+    history, _ = run(module._lines(0.4, 132_966))
     words = Page(render_html(history, evaluate(history).to_json())).words
-    assert "Lag of the replica that is furthest behind" in words
+    assert "Lag of the replica that is furthest behind" in words and text.count(132_966) in words
     bare = synthetic.slow_zone().history()
     assert "replication" not in evaluate(bare).tables
     assert "How far replicas were behind" not in Page(render_html(bare, evaluate(bare).to_json())).words
