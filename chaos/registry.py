@@ -43,6 +43,7 @@ METRICS = {
         operation,
         of_writes=check.rests is Rests.DATA or check.group == "writes",
         of_controllers=check.of_controllers,
+        of_replicas=check.of_replicas,
         promise=check.promise,
     )
     for metric, operation, check in catalogue.metrics(operations.names(WORKLOADS))

@@ -322,7 +322,7 @@ OF_ARRIVALS = ("recovery.regained", "recovery.first_writes", "recovery.latency")
 
 def of_phase(record: Record, op: str | None, metric: str, span: Span) -> str | None:
     """Why a phase's pass of this metric proves nothing, in words; None: every node that served was asked."""
-    if metric.startswith("visible."):
+    if metric.startswith(("visible.", "replicas.visible.")):
         counts = of(record)
         found = counts.short(PROBE_WRITE, span=span, answers=False)
         found += counts.short(PROBE_SEARCH, span=span, answers=True)

@@ -33,8 +33,8 @@ WORDS = Words.of(
     short="processes that ended unasked",
 )
 """How the finding about processes reads."""
-LOOKED = {"documents.unexpected": "unexpected_count"}
-"""Metrics that a read-back of before did not look for, and what it says where it did."""
+LOOKED = {"documents.unexpected": "unexpected_count", "replicas.stale": "stale_count"}
+"""Metrics that not every read-back looks for, and what it says where it did."""
 WRITTEN = ("acknowledged.lost",)
 """Metrics of which there is nothing to measure where nothing was acknowledged."""
 
@@ -65,8 +65,9 @@ def _expected(metric: str) -> Expected:
     )
 
 
-def foreseen(experiment: Mapping[str, Any]) -> tuple[str, ...]:
-    """The metrics that an experiment (in normal form) promises without a line, as far as its load tells."""
+def foreseen(experiment: Mapping[str, Any], *, segments: bool = False) -> tuple[str, ...]:
+    """The metrics that an experiment (in normal form) promises without a line, as far as its load tells. ``segments``:
+    replicas of an index of its load copy segments."""
     load = experiment.get("load") or {}
     named = {line["metric"] for line in experiment.get("expect") or ()}
     every = {**models.operations(load), **models.closed(load)}
@@ -76,6 +77,7 @@ def foreseen(experiment: Mapping[str, Any]) -> tuple[str, ...]:
         for metric, check in catalogue.checks().items()
         if check.promise
         and metric not in named
+        and (segments or not check.of_replicas)
         and (any(load.get(name) for name in check.needs) if check.needs else writes or metric not in WRITTEN)
     )
 

@@ -73,7 +73,6 @@ def healthy(experiment: Experiment) -> float:
 def _prospect(experiment: Experiment, expectation: Any, phase: str) -> Prospect:
     load = experiment.load
     operation = load.operation(str(expectation.op))
-    looks = float(load.visibility.rate) * len(experiment.topology.data_nodes) if load.visibility is not None else 0.0
     return Prospect(
         text=expectation.text,
         quantity=expectation.quantity,
@@ -88,8 +87,17 @@ def _prospect(experiment: Experiment, expectation: Any, phase: str) -> Prospect:
         writes=sum(float(each.rate) for each in load.operations if each.writes),
         timeout=float(load.client.timeout) if load.client.attempts == 1 else None,
         healthy=healthy(experiment),
-        looks=looks,
+        looks=_looks(experiment, str(expectation.quantity)),
     )
+
+
+def _looks(experiment: Experiment, quantity: str) -> float:
+    """Looks at documents in a second: on every data node; where replicas copy segments those of primaries apart."""
+    topology, probes = experiment.topology, experiment.load.visibility
+    nodes = len(topology.data_nodes)
+    if topology.segments(topology.settings.index):
+        nodes = nodes - 1 if quantity.startswith("replicas.") else 1
+    return float(probes.rate) * nodes if probes is not None else 0.0
 
 
 def _phases(experiment: Experiment) -> Iterator[str]:

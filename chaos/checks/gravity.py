@@ -1,8 +1,8 @@
 """What findings about data mean for users, the gravest first, and each in a few words.
 
 Lost acknowledged writes come first (with those that differ between copies or have other content), then documents that
-should not be there, wrong answers, dirty reads and stale reads. Violations of compare-and-set come last: what breaks
-the others shows there too, as a witness.
+should not be there, wrong answers, dirty reads, stale reads and stale replicas. Violations of compare-and-set come
+last: what breaks the others shows there too, as a witness.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from chaos.base import text
 from chaos.checks import writes
 from chaos.checks.words import Item, Tables
 
-ORDER = ("acknowledged.lost", "documents.unexpected", "wrong.answers", "dirty.reads", "stale.reads")
+ORDER = ("acknowledged.lost", "documents.unexpected", "wrong.answers", "dirty.reads", "stale.reads", "replicas.stale")
 WITNESS = "cas.violations"
 BRIEF = {
     "documents.unexpected": ("document that should not be there", "documents that should not be there"),
     "wrong.answers": ("wrong answer", "wrong answers"),
     "dirty.reads": ("dirty read", "dirty reads"),
     "stale.reads": ("stale read", "stale reads"),
+    "replicas.stale": ("replica that did not catch up", "replicas that did not catch up"),
     WITNESS: ("violation of compare-and-set", "violations of compare-and-set"),
 }
 GARBLED = 0.01

@@ -57,6 +57,8 @@ __all__ = [
 
 E = TypeVar("E", bound=Event)
 OUTCOMES = {name: code for code, name in enumerate(NAMES)}
+SEGMENT = "SEGMENT"
+"""The replication type by which replicas copy segments."""
 TRIGGERS = ("fault.command", "action.command", "fault.undo", during.BEGUN)
 """Events by which the experiment itself changes something, or lets others do so."""
 
@@ -282,6 +284,14 @@ class Record:
         if stop:
             return int(stop[-1]["t"])
         return max((part.last for part in self.arrivals.values() if part.last is not None), default=self.last_seen)
+
+    # -- the load's index -----------------------------------------------------------------------
+
+    @cached_property
+    def segments(self) -> bool:
+        """Whether replicas of the load's first index copy segments, as it was read from the index before the load."""
+        shape = self.first("index.shape")
+        return shape is not None and shape.get("replication") == SEGMENT
 
     # -- phases ---------------------------------------------------------------------------------
 

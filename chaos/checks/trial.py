@@ -81,13 +81,15 @@ class Trial:
     """``wanted``: what the sound record keeps, as a file writes it, in ``phase`` (None: of the whole run).
 
     ``broken_by``: after each of these it is missed. ``blinded_by``: after each of these it is open; what takes the
-    worth from every check, or from all that rest on time, needs not be named.
+    worth from every check, or from all that rest on time, needs not be named. ``given``: what makes the sound record
+    one of which the check can be asked.
     """
 
     wanted: str
     phase: str | None
     broken_by: tuple[Mutation, ...]
     blinded_by: tuple[Mutation, ...] = ()
+    given: tuple[Mutation, ...] = ()
 
 
 # -- what several checks must notice -------------------------------------------------------------

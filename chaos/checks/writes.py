@@ -4,7 +4,8 @@
 compare-and-set key on them) + wrong content (:mod:`chaos.checks.contents`). A copy that could not be read can hide a
 loss. So can a read-back that looked for fewer writes than the history knows to be acknowledged, or that could not
 compare contents. The value then is only known from below: losses seen stand, no losses seen prove nothing. A shard
-without a live copy is unavailable, which is not lost, and not a pass.
+without a live copy is unavailable, which is not lost, and not a pass. Where replicas copy segments the primary decides
+what is lost, and replicas that have not caught up are ``replicas.stale`` (:mod:`.stale_replicas`).
 
 ``documents.unexpected``: value = resurrected (a write that had been refused for sure is there) + unexpected (nobody
 ever sent it) + duplicated (more documents than ids on a copy, or a search for one id that found several) + returned
@@ -63,6 +64,8 @@ def measure(record: Record) -> Measure:
         found = f"all {text.count(acknowledged)} acknowledged writes are on every live copy that was read"
     if _read(readback):
         found += f"; {contents.compared(readback)}"
+    if stale := int(readback.get("stale_count") or 0):
+        found += f"; {text.plural(stale, 'replica')} had not caught up, and nothing is held against them here"
     if outdated := int(readback.get("outdated_count") or 0):
         evidence |= {"outdated_count": outdated, "outdated": list(readback.get("outdated") or [])[:SHOWN]}
         found += f"; {text.count(outdated)} of them as before an update that was acknowledged"

@@ -276,7 +276,7 @@ def _print_plan(experiment: Any, seed: int, room: dict[str, int], offers: Any, *
         known = f" ({expectation.note})" if expectation.note else ""
         known += f" (allowed, because {expectation.because})" if expectation.because else ""
         out.print(f"  expect: {expectation.text} in {', '.join(expectation.phases) or 'the run'}{known}", markup=False)
-    held = [f"{metric} = 0" for metric in defaults.foreseen(experiment.to_json())]
+    held = [f"{metric} = 0" for metric in defaults.foreseen(experiment.to_json(), segments=experiment.segments)]
     out.print(f"  checked on every run: {', '.join([*held, 'no process ends unasked'])}", markup=False)
     for note in said:
         out.print(f"  note: {note}", markup=False)

@@ -8,7 +8,7 @@ weights are, which zone is decommissioned.
 from __future__ import annotations
 
 import random
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from chaos.base.errors import InvalidInput
@@ -16,7 +16,7 @@ from chaos.base.operations import ADMIN, PAGED, OperationKind
 from chaos.base.units import Duration
 from chaos.definitions import decidable, notes, rolled, slis
 from chaos.definitions.actions import Decommission, ExcludeVotes, IncludeVotes, Recommission, Weights
-from chaos.definitions.experiment import MOST_PAGED, ExperimentFile, OperationFile, PhaseFile, judged_in
+from chaos.definitions.experiment import MOST_PAGED, ExperimentFile, LoadIndex, OperationFile, PhaseFile, judged_in
 from chaos.definitions.grammar import Grammar
 from chaos.definitions.selectors import LinkSelector, NodeSelector, candidates, resolve_links
 from chaos.definitions.source import Loc, Problem, did_you_mean
@@ -44,12 +44,15 @@ OF_HELPERS = ("documents.lost_untold", "documents.told_failed_but_stored")
 """Metrics about what helpers of client libraries tell their callers."""
 
 
-def check(file: ExperimentFile, topology: Topology, grammar: Grammar) -> Iterator[Problem]:
-    """Every contradiction, with the path to it."""
+def check(
+    file: ExperimentFile, topology: Topology, grammar: Grammar, indices: Sequence[LoadIndex] = ()
+) -> Iterator[Problem]:
+    """Every contradiction, with the path to it. ``indices``: of the load, beside its first, with all their settings."""
     yield from _load(file, topology)
     yield from _operations(file, grammar)
     yield from _ids(file, grammar)
     yield from rolled.check(file, grammar)
+    yield from rolled.copying(file, topology, indices)
     yield from _controller(file, topology)
     state = _State(topology, grammar.faults, weights=dict(topology.weights) if topology.weights is not None else None)
     state.controlled = file.controller is not None and file.controller.act
@@ -62,7 +65,7 @@ def check(file: ExperimentFile, topology: Topology, grammar: Grammar) -> Iterato
         if phase.during is not None and phase.during.restarts is not None:
             yield from _restarts(phase.during.restarts, ("phases", name, "during", "restarts"), state)
     yield from _expect(file, grammar.declared(file.load.workload))
-    yield from decidable.check(file, grammar.declared(file.load.workload))
+    yield from decidable.check(file, grammar.declared(file.load.workload), topology, indices)
     yield from notes.check(file.expect)
     yield from _guards(file)
     yield from _slis(file)

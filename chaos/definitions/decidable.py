@@ -7,19 +7,25 @@ no value in common. What is only unlikely is not refused: the notes of a plan sa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from chaos.base.operations import OperationKind
 from chaos.definitions.domains import contradict, why_not
 from chaos.definitions.expectations import ExpectationFile, Metric
-from chaos.definitions.experiment import ExperimentFile, judged_in
+from chaos.definitions.experiment import ExperimentFile, LoadIndex, judged_in
 from chaos.definitions.source import Loc, Problem
+from chaos.definitions.topology import STRATEGY, TYPE, Topology
 
 
-def check(file: ExperimentFile, declared: Mapping[str, OperationKind]) -> Iterator[Problem]:
+def check(
+    file: ExperimentFile,
+    declared: Mapping[str, OperationKind],
+    topology: Topology,
+    indices: Sequence[LoadIndex] = (),
+) -> Iterator[Problem]:
     """Every line of ``expect`` that decides nothing, and each that contradicts one before it.
 
-    ``declared``: the operations of the load's workload.
+    ``declared``: the operations of the load's workload. ``indices``: of the load, beside its first.
     """
     writes = any(name in file.load.every for name, kind in declared.items() if kind.writes)
     before: dict[tuple[str, str], list[tuple[int, ExpectationFile]]] = {}
@@ -32,18 +38,43 @@ def check(file: ExperimentFile, declared: Mapping[str, OperationKind]) -> Iterat
         if why := why_not(given.wanted):
             yield Problem(loc, f"{given.metric} {given.wanted.text} {why}")
             continue
-        if why := lacking(given.grammar, file, writes=writes):
+        if why := lacking(given.grammar, file, topology, indices, writes=writes):
             yield Problem(loc, f"{given.metric} {why}", at_key=True)
         yield from _contradictions(index, given, file, before)
 
 
-def lacking(metric: Metric, file: ExperimentFile, *, writes: bool) -> str | None:
+def lacking(
+    metric: Metric, file: ExperimentFile, topology: Topology, indices: Sequence[LoadIndex], *, writes: bool
+) -> str | None:
     """What a metric is of and the experiment does not have, so that it could never be measured; in words."""
     if metric.of_writes and not writes:
         return "is about documents that the load writes, and it writes none: expected an operation that writes in load"
     if metric.of_controllers and file.controller is None:
         return "is of failover controllers, and there are none: expected controller, for example controller: {}"
+    if metric.of_replicas:
+        return _without_segments(topology, indices)
     return None
+
+
+def _without_segments(topology: Topology, indices: Sequence[LoadIndex]) -> str | None:
+    """Why no replica of an index of the load copies segments; in words."""
+    every = [topology.settings.index, *(each.settings for each in indices)]
+    copying = [each for each in every if topology.segments(each)]
+    if not copying:
+        return (
+            f"is of replicas that copy segments, and no index of the load has any: expected {STRATEGY}: SEGMENT under "
+            f"settings.node of the topology, or {TYPE}: SEGMENT for an index"
+        )
+    if not any(_replicas(each) for each in copying):
+        return (
+            "is of replicas that copy segments, and these indices have none: expected number_of_replicas of 1 or more"
+        )
+    return None
+
+
+def _replicas(settings: Mapping[str, object]) -> bool:
+    """Whether an index with these settings has replicas; one is usual."""
+    return str(settings.get("number_of_replicas", 1)) != "0" or "auto_expand_replicas" in settings
 
 
 def _contradictions(

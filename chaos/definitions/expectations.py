@@ -31,7 +31,8 @@ class Metric:
 
     ``needs``: operations of their own, one of which must be in the load. ``operation``: the one that it is of; None
     for a metric of the cluster. ``of_writes``: it is about documents that the load writes; ``of_controllers``: about
-    failover controllers. ``promise``: every run that measures it wants it to be 0, with or without a line.
+    failover controllers; ``of_replicas``: about replicas that copy segments. ``promise``: every run that measures it
+    wants it to be 0, with or without a line.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Metric:
     operation: str | None = None
     of_writes: bool = False
     of_controllers: bool = False
+    of_replicas: bool = False
     promise: bool = False
 
 

@@ -995,6 +995,12 @@ class Experiment(Strict):
             return ()
         return self.controller.zones or self.topology.zones
 
+    @property
+    def segments(self) -> bool:
+        """Whether replicas of an index of the load copy segments, as far as files tell."""
+        every = [self.topology.settings.index, *(each.settings for each in self.load.indices)]
+        return any(self.topology.segments(each) for each in every)
+
     @field_serializer("file")
     def _file(self, file: Path) -> str:
         return str(file)

@@ -82,7 +82,7 @@ def load_experiment(
         indices = _indices(file, found, source, grammar, errors)
         dataset, found = _with_workload(file, found, source, grammar, errors)
     if file is not None and found is not None:
-        source.add(crosschecks.check(file, found, grammar))
+        source.add(crosschecks.check(file, found, grammar, indices))
         if file.vary is not None:
             source.add(vary.check(file.vary, file.phases))
     errors = source.errors() + errors
@@ -166,7 +166,7 @@ def _varied(
         if whole is not None:
             indices = _indices(whole, topology, over, own, errors)
             dataset, topology = _with_workload(whole, topology, over, own, errors)
-            over.add(crosschecks.check(whole, topology, own))
+            over.add(crosschecks.check(whole, topology, own, indices))
         source.lines += varied.lines(over, name)
         if whole is None or over.lines:
             continue

@@ -7,11 +7,12 @@ alone: a get, an update, a delete and a write by id look in one. So what goes by
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from chaos.definitions.experiment import ExperimentFile, rolled
+from chaos.definitions.experiment import ExperimentFile, LoadIndex, rolled
 from chaos.definitions.grammar import Grammar
 from chaos.definitions.source import Problem
+from chaos.definitions.topology import Topology
 
 LEAST_SECONDS = 2.0
 """Between two rollovers: each new index is a task of the cluster manager, and shards that stay."""
@@ -47,6 +48,17 @@ def check(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
     if rolled(load)["data_stream"] or load.alias:
         yield from _checks_on_data(file)
         yield from _settings(file)
+
+
+def copying(file: ExperimentFile, topology: Topology, indices: Sequence[LoadIndex]) -> Iterator[Problem]:
+    """Such names whose replicas copy segments: the lag of an index that is made meanwhile is not looked at yet."""
+    own = [(each.name, each.settings) for each in indices]
+    for index, given in [(None, topology.settings.index), *own]:
+        asked = file.load.of_place(index)
+        if (asked.data_stream or asked.alias) and topology.segments(given):
+            at = ("load",) if index is None else ("load", "indices", index)
+            says = "rolled over with segment replication is not there yet: expected replication.type: DOCUMENT for it"
+            yield Problem((*at, "data_stream" if asked.data_stream else "alias"), says, at_key=True)
 
 
 def _operations(file: ExperimentFile, grammar: Grammar, index: str | None, what: str) -> Iterator[Problem]:

@@ -62,6 +62,7 @@ STATIC = frozenset(
         "cluster.election.back_off_time",
         "cluster.election.max_timeout",
         "cluster.election.duration",
+        "cluster.indices.replication.strategy",
         "cluster.nodes.reconnect_interval",
         "discovery.find_peers_interval",
         "discovery.find_peers_interval_during_decommission",
@@ -73,6 +74,11 @@ STATIC = frozenset(
     }
 )
 """Static in OpenSearch 3.8.0: the cluster settings API refuses them, opensearch.yml takes them."""
+
+
+STRATEGY, TYPE, SEGMENT = "cluster.indices.replication.strategy", "replication.type", "SEGMENT"
+"""The replication type of indices that name none, and of one index (its short name); and the one that copies segments.
+"""
 
 
 def setting(value: Any) -> Any:
@@ -298,6 +304,11 @@ class Topology(Strict):
     def active_zones(self) -> tuple[str, ...]:
         """The zones with a weight above 0, which is all of them where no weights are set."""
         return tuple(zone for zone in self.zones if self.weights is None or self.weights.get(zone, 1) > 0)
+
+    def segments(self, index: Mapping[str, Any]) -> bool:
+        """Whether replicas of an index with these settings (short names) copy segments, as far as files tell."""
+        default = self.settings.cluster.get(STRATEGY, self.settings.node.get(STRATEGY, ""))
+        return str(index.get(TYPE, default)).upper() == SEGMENT
 
     def node(self, name: str) -> NodeSpec:
         """The node of that name. Raises ``KeyError``."""

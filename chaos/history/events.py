@@ -315,10 +315,13 @@ class ActionDone(Event, kind="action.done"):
 
 @dataclass(frozen=True, kw_only=True)
 class IndexShape(Event, kind="index.shape"):
+    """``replication``: DOCUMENT or SEGMENT, as it was read from the index; runs of before do not have it."""
+
     index: str
     shards: int | None
     copies: int | None
     visible_after_s: float | None
+    replication: str | None = LEFT_OUT
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -293,11 +293,14 @@ class VisibilityConfig(_Data):
     within_s: float = Field(default=30.0, gt=0)
     most_looks: float | None = Field(default=None, gt=0)
     """Gets and searches per second, of all nodes together; they come later where there would be more. None: any."""
+    primary_gets: bool = False
+    """Each node passes its gets on to the primary, where replicas copy segments and no other get is realtime."""
 
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        return {key: value for key, value in data.items() if key != "most_looks" or value is not None}
+        usual = {"most_looks": None, "primary_gets": False}
+        return {key: value for key, value in data.items() if key not in usual or value != usual[key]}
 
 
 class Part(_Data):

@@ -11,6 +11,10 @@ document), with ``preference=_local``, so that it answers from its own copy wher
   it has not shown yet (:class:`Rounds`), so that the cluster's work for it hangs on no refresh interval; where only a
   part of the shards answered, each document is asked for alone, of its own shard.
 
+With segment replication a replica answers a get that has a preference from the segments that it has copied, and only a
+get without one is realtime: OpenSearch passes it on to the primary (``TransportGetAction``). So gets have none there
+(``primary_gets``), and what a node's own copy shows is told by the searches.
+
 Lines of ``history/probes.jsonl``, times in CLOCK_MONOTONIC ns: ``write`` (``n``, ``id``, ``zone``), before it is
 sent; ``written`` (``n``, ``acknowledged``, ``outcome``, ``status``, ``node``); ``get`` (``n``, ``node``, ``zone``,
 ``began``, ``found``: true, false or null for no answer), while the write is under way only the first that found it;
@@ -157,6 +161,7 @@ class Visibility(Paced):
             broken=broken,
         )
         self._within_s, self._workload = config.within_s, workload
+        self._copy = "" if config.primary_gets else "preference=_local&"
         self._index, self._alias = index, alias
         self._zones, self._nodes = zones, nodes
         self._sender, self._direct = sender, direct
@@ -223,7 +228,7 @@ class Visibility(Paced):
         self._looks.take()
         began = time.monotonic_ns()
         id = probe_id(where["n"])
-        path = f"/{self._index}/_doc/{id}?preference=_local&filter_path=_index,_id,found,_source"
+        path = f"/{self._index}/_doc/{id}?{self._copy}filter_path=_index,_id,found,_source"
 
         def wrong(_: int, data: Any) -> str:
             return self._judge.document(data, id, EVERY)

@@ -197,7 +197,8 @@ class Workload(ABC):
         try:
             _, failures = bulk(client, actions, chunk_size=500, raise_on_error=False, request_timeout=60, **to)
             client.indices.refresh(index=index, request_timeout=60)
-            found = client.count(index=index, request_timeout=60)["count"]
+            # of the primaries: a refresh makes documents visible there, and with segment replication nowhere else yet
+            found = client.count(index=index, request_timeout=60, preference="_primary")["count"]
         except (OpenSearchException, *UNREADABLE) as error:
             raise LabError(f"the documents of the load could not be written: {type(error).__name__} {error}") from error
         if failures:

@@ -18,9 +18,13 @@ copy. What is wrong is told with the copies on which it is, and those on which i
 Ids are numbers in arrays (:mod:`chaos.observe.idsets`), and a page of documents is judged as arrays, once for all
 copies that give the same: ten million documents of three copies are read, judged and compared in minutes.
 
-Copies are only compared when they had time to become equal: with segment replication a replica takes the primary's
-segments after the refresh, and a write that was still under way may arrive late. What differs or is wrong is read
-again after pauses, and only what still is has *diverged* or is wrong.
+Copies are only compared when they had time to become equal: a write that was still under way may arrive late. What
+differs or is wrong is read again after pauses, and only what still is has *diverged* or is wrong.
+
+With segment replication a refresh acts on primaries alone, and replicas copy its segments afterwards. They are awaited
+for :data:`CATCH_UP_SECONDS`. A replica that has not caught up by then is *stale*: it is named, and its documents are
+held against nothing, since they are those of an earlier moment. A document that the primary lacks is lost there, even
+where a replica has it: the replica's next round takes it away.
 
 A document that the load has updated must have the content of its last acknowledged update; one that has an earlier
 one is *outdated* besides being wrong: that update was lost. One whose delete was acknowledged must be gone from every
@@ -56,6 +60,7 @@ from chaos.observe.several import merged
 from chaos.observe.told import everything, held_against
 from chaos.observe.written import Written
 from chaos.opensearch import rollover
+from chaos.opensearch.replication import Lag, Place, not_caught_up
 from chaos.opensearch.rest import UNREADABLE
 from chaos.opensearch.routing import shard_of
 from chaos.opensearch.views import ShardCopy, View, administer, newest, views
@@ -74,6 +79,8 @@ KEPT = 16
 """Pages that are kept as they were judged, for copies that are behind."""
 NAMED = 1000
 """How many ids of each kind are written out; the counts are always exact."""
+CATCH_UP_SECONDS = 60.0
+"""How long a replica may take to copy what its primary had when the load was off, and was refreshed."""
 AGAIN_S = (2.0, 5.0, 10.0)
 """Pauses before copies that differ, or could not be read, are read again: a node joins before it answers HTTP."""
 
@@ -217,6 +224,8 @@ def read_back(
     automatic: bool = False,
     told: Mapping[CallerTold, Ids] | None = None,
     rolled: bool = False,
+    segments: bool = False,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
     """Read every copy and compare; the answer is the content of ``history/readback.json``.
 
@@ -226,7 +235,8 @@ def read_back(
     ids that OpenSearch gave them, and are known by the value that they were routed by; one that is there twice is
     *stored twice*, and none too many. ``told``: what helpers told their callers of documents, to be held against what
     is there; nothing where there was none. ``rolled``: ``index`` is a name with several
-    (:mod:`chaos.opensearch.rollover`), which are all read.
+    (:mod:`chaos.opensearch.rollover`), which are all read. ``segments``: replicas copy segments, and are awaited until
+    they have, or until ``stopped``.
 
     Never raises for the cluster's failures: what could not be read makes ``complete`` false, with the reason.
     """
@@ -251,6 +261,9 @@ def read_back(
         readings = [
             Reading(lab, name, seen, acknowledged, fates, workload, seed=seed, automatic=automatic) for name in names
         ]
+        for each in readings:
+            if segments:
+                each.await_replicas(says, stopped)
         _refuse_unlike(readings)
     except (ChaosError, *UNREADABLE) as error:
         return {**empty, "reason": f"{type(error).__name__}: {error}"}
@@ -266,7 +279,7 @@ def read_back(
         sleep(pause)
         for each, one in zip(readings, found, strict=True):
             if one.doubtful:
-                each.read_again(one.doubtful, says)
+                each.read_again(one.doubtful, says, pause)
         found = _compared(readings, acknowledged, rolled=rolled)
     result = _of_name(readings, found, acknowledged) if rolled else found[0].to_json()
     if automatic:
@@ -303,6 +316,14 @@ class Reading:
         self._asked = Asked(workload, wanted, seed, window, automatic=automatic)
         self.reads: list[CopyRead] = []
         self.destroyed: set[int] = set()
+        self._behind: dict[Place, Lag | None] | None = None
+        self._stopped: Callable[[], bool] = lambda: False
+
+    def await_replicas(self, says: Callable[[str], None], stopped: Callable[[], bool]) -> None:
+        """Of an index whose replicas copy segments: wait until they have, or ``stopped``."""
+        says(f"waiting until replicas have copied what was written, at most {CATCH_UP_SECONDS:g} s")
+        self._stopped = stopped
+        self._behind = not_caught_up(self._lab, self.index, _replicas(self.live), CATCH_UP_SECONDS, stopped=stopped)
 
     def read(self, says: Callable[[str], None]) -> None:
         """Read every copy."""
@@ -314,14 +335,25 @@ class Reading:
             except (ChaosError, *UNREADABLE) as error:
                 says(f"where the shards' data is on disk cannot be told: {error}")
 
-    def read_again(self, shards: Collection[int], says: Callable[[str], None]) -> None:
-        """Read the copies of these shards once more."""
+    def read_again(self, shards: Collection[int], says: Callable[[str], None], pause: float) -> None:
+        """Read the copies of these shards once more. Replicas that are behind still get ``pause`` seconds."""
         try:
             _refresh(self._lab, self.index, patient=False)
         except (ChaosError, *UNREADABLE) as error:
             says(f"no refresh before reading again: {error}")
+        self._await_again(shards, pause)
         self.reads = [read for read in self.reads if read.copy.shard not in shards]
         self.reads += _read(self._lab, [copy for copy in self.live if copy.shard in shards], self._asked)
+
+    def _await_again(self, shards: Collection[int], pause: float) -> None:
+        if self._behind is None:
+            return
+        others = {place: lag for place, lag in self._behind.items() if place[0] not in shards}
+        again = _replicas([copy for copy in self.live if copy.shard in shards])
+        late = [place for place in again if self._behind.get(place) is not None]  # they have had their time
+        on_time = [place for place in again if place not in late]
+        others |= not_caught_up(self._lab, self.index, on_time, CATCH_UP_SECONDS, stopped=self._stopped)
+        self._behind = others | not_caught_up(self._lab, self.index, late, pause, stopped=self._stopped)
 
     def held(self) -> Ids:
         """What is on any of its copies."""
@@ -337,8 +369,16 @@ class Reading:
         return shard in self.destroyed or bool(here and all(read.error is None for read in here))
 
     def compared(self, acknowledged: Ids) -> Comparison:
-        shards, routing = self.shards, self.routing_shards
-        return Comparison(self.reads, acknowledged, shards, routing, self.destroyed, fates=self._fates, seed=self._seed)
+        return Comparison(
+            self.reads,
+            acknowledged,
+            self.shards,
+            self.routing_shards,
+            self.destroyed,
+            fates=self._fates,
+            seed=self._seed,
+            behind=self._behind,
+        )
 
 
 def _refuse_unlike(readings: list[Reading]) -> None:
@@ -381,6 +421,10 @@ def _of_name(readings: list[Reading], found: list[Comparison], acknowledged: Ids
     if twice:
         result |= {"stored_twice": twice.first(NAMED), "stored_twice_count": len(twice)}
     return result
+
+
+def _replicas(copies: Iterable[ShardCopy]) -> list[Place]:
+    return [(copy.shard, copy.node) for copy in copies if not copy.primary and copy.node is not None]
 
 
 def _told_of(told: Mapping[CallerTold, Ids], found: Comparison) -> dict[str, Any]:
@@ -471,7 +515,9 @@ class Comparison:
     """What was read against what had been acknowledged.
 
     ``destroyed``: shards of which no copy is left anywhere, live or on disk. ``fates``: what became of every write;
-    None: not known, and nothing is said about documents that were not acknowledged.
+    None: not known, and nothing is said about documents that were not acknowledged. ``behind``: with segment
+    replication the replicas that have not caught up with their primaries, see
+    :func:`chaos.opensearch.replication.not_caught_up`; None: replicas index documents themselves.
 
     Almost always nearly all of what was acknowledged is on every copy. So what is kept is what a copy lacks and what it
     has beside, which are few; all documents are gone through once for each copy.
@@ -487,12 +533,26 @@ class Comparison:
         *,
         fates: Written | None = None,
         seed: int = 0,
+        behind: Mapping[Place, Lag | None] | None = None,
     ) -> None:
-        self.reads, self.fates, self.seed = reads, fates, seed
+        self.every, self.fates, self.seed = reads, fates, seed
+        self.segments, behind = behind is not None, behind or {}
         self.shards, self.routing_shards, self.destroyed = shards, routing_shards, destroyed
         self.by_shard: dict[int, list[CopyRead]] = {}
         for read in reads:
             read.ids, read.twice = Ids.of(read.ids), Ids.of(read.twice)
+        primaries = {read.copy.shard: read for read in reads if read.copy.primary}
+        self.stale = [
+            (read, behind[place])
+            for read in reads
+            if (place := (read.copy.shard, str(read.copy.node))) in behind
+            and (behind[place] is not None or _differs(read, primaries.get(read.copy.shard)))
+        ]
+        """Replicas that have not caught up, each with how far it is behind where that is known. They are no part of
+        :attr:`reads`."""
+        left_out = {id(read) for read, _ in self.stale}
+        self.reads = reads = [read for read in reads if id(read) not in left_out]
+        for read in reads:
             self.by_shard.setdefault(read.copy.shard, []).append(read)
         self.lost, self.diverged, self.beyond = Ids(), Ids(), Ids()
         self.missing: dict[int, list[tuple[CopyRead, Ids]]] = {}
@@ -527,6 +587,10 @@ class Comparison:
         if not answered:
             self.unavailable += len(mine)
             return absent
+        if self.segments:
+            self._by_the_primary(answered)
+            self.missing[shard] = answered
+            return absent
         gone = _all_of([lacking for _, lacking in answered])
         if len(answered) < len(here):
             self.unavailable += len(gone)  # a copy that could not be read may still have it
@@ -536,6 +600,17 @@ class Comparison:
             self.diverged |= lacking - gone
         self.missing[shard] = answered
         return absent
+
+    def _by_the_primary(self, answered: list[tuple[CopyRead, Ids]]) -> None:
+        """What is lost and what differs where replicas copy segments. Without a primary that could be read the fate of
+        what no replica shows is open: it may be in their translogs."""
+        primary = next((lacking for read, lacking in answered if read.copy.primary), None)
+        if primary is None:
+            self.unavailable += len(_all_of([lacking for _, lacking in answered]))
+            return
+        self.lost |= primary
+        for _, lacking in answered:
+            self.diverged |= lacking - primary
 
     def _wrong(self) -> dict[str, dict[int, list[tuple[CopyRead, Ids]]]]:
         """By way and shard the documents that are wrong on each copy on which one is."""
@@ -551,8 +626,11 @@ class Comparison:
     def doubtful(self) -> set[int]:
         """The shards that have copies that differ, hold wrong documents or could not be read."""
         found = {shard for shard, lacks in self.missing.items() if any(each & self.diverged for _, each in lacks)}
+        if self.segments:  # of what only the primary lacks a replica may tell that it was about to come
+            found |= {shard for shard, lacks in self.missing.items() if len({len(each) for _, each in lacks}) > 1}
         found |= {shard for shards in self.wrong.values() for shard in shards}
         found |= {read.copy.shard for read in self.reads if read.error is not None}
+        found |= {read.copy.shard for read, lag in self.stale if lag is None}
         torn = [*self._torn_keys(), *self._torn_updates()]
         return found | {shard_of(id, self.shards, self.routing_shards) for id in torn}
 
@@ -601,7 +679,7 @@ class Comparison:
 
     def to_json(self) -> dict[str, Any]:
         """The content of ``history/readback.json``."""
-        reads = self.reads
+        reads, stale = self.reads, self._stale()
         unread = [read for read in reads if read.error is not None]
         reason = None
         if unread:
@@ -624,7 +702,8 @@ class Comparison:
             "documents": self.present + len(self.beyond),
             "cas": self.keys,
             "watched": self._watched(),
-            "copies": [read.to_json() for read in reads],
+            "copies": [read.to_json() for read in self.every],
+            **stale,
             "lost": self.lost.first(NAMED),
             "lost_count": len(self.lost),
             "diverged": [*self._diverged(), *named][:NAMED],
@@ -638,6 +717,28 @@ class Comparison:
             "destroyed_shards": sorted(self.destroyed),
             "unacknowledged_present": len(self.beyond - self.unsure_of_deletes),
             **self._changes(),
+        }
+
+    def _stale(self) -> dict[str, Any]:
+        """Replicas that have not caught up, of how many; nothing where replicas index documents themselves."""
+        if not self.segments:
+            return {}
+        by_shard = self.acknowledged.by_shard(self.shards, self.routing_shards)
+        return {
+            "replicas_count": sum(not read.copy.primary for read in self.every),
+            "stale": [
+                {
+                    "shard": read.copy.shard,
+                    "node": read.copy.node,
+                    "lacks": len(by_shard[read.copy.shard] - read.ids) if read.error is None else None,
+                    "checkpoints": lag.checkpoints if lag is not None else None,
+                    "bytes": lag.bytes if lag is not None else None,
+                    "seconds": lag.seconds if lag is not None else None,
+                }
+                for read, lag in self.stale
+            ],
+            "stale_count": len(self.stale),
+            "stale_after_s": CATCH_UP_SECONDS,
         }
 
     def _diverged(self) -> list[dict[str, Any]]:
@@ -712,6 +813,19 @@ class Comparison:
             else:
                 unknown |= mine
         return {"count": len(probes), "absent": list(absent), "unknown": list(unknown)}
+
+
+def _differs(replica: CopyRead, primary: CopyRead | None) -> bool:
+    """Whether a replica of which it is not known how far it is shows something else than its primary."""
+    if replica.error is not None or primary is None or primary.error is not None:
+        return False
+    return bool(
+        replica.ids - primary.ids
+        or primary.ids - replica.ids
+        or replica.keys != primary.keys
+        or replica.inside.values != primary.inside.values
+        or any(replica.inside.wrong_in(way) - primary.inside.wrong_in(way) for way in WAYS)
+    )
 
 
 def _all_of(sets: list[Ids]) -> Ids:

@@ -32,6 +32,8 @@ def merged(results: Mapping[str, Result]) -> dict[str, Any]:
             found[name] = {key: sum(each[key] for each in having.values()) for key in next(iter(having.values()))}
         elif name.endswith(("_count", "_present")) or name in ("acknowledged", "documents"):
             found[name] = sum(int(value or 0) for value in having.values())
+        elif name == "stale_after_s":  # the same of each index that is of segment replication
+            found[name] = max(having.values())
         elif name == "seconds":
             found[name] = round(sum(having.values()), 3)
         elif name == "reason":

@@ -249,8 +249,13 @@ MODULES: tuple[tuple[str, Module], ...] = (
 )
 """Artifact in group ``org.opensearch.plugin`` and what it becomes."""
 
-NOT_PUBLISHED = {"3.4.0": ("search-pipeline-common",)}
+NOT_PUBLISHED = {
+    "3.4.0": ("search-pipeline-common",),
+    "3.9.0": ("geo", "ingest-common", "percolator-client", "repository-url", "search-pipeline-common"),
+}
 """Named, so that a repository that does not answer leaves nothing out."""
+AGENT = {"3.9.0": "3.8.0"}
+"""Versions whose own Java agent, which enforces what modules may do, is not published, and the one that is taken."""
 PLUGINS = {
     "3.4.0": {
         "opensearch-security": (
@@ -300,7 +305,8 @@ def make(version: str) -> dict[str, Any]:
     lib = {c.project: c for c in [*core, *_resolve(f"org.apache.logging.log4j:log4j-core:{log4j}")]}
     files = [_locked("lib", c) for c in lib.values()]
     if modern:  # 2.x is sandboxed by the security manager instead
-        files += [_locked("agent", c) for c in _resolve(f"org.opensearch:opensearch-agent:{version}")]
+        agent = f"org.opensearch:opensearch-agent:{AGENT.get(version, version)}"
+        files += [_locked("agent", c) for c in _resolve(agent)]
     jars: dict[str, set[str]] = {}
     modules: list[Module] = []
     for artifact, module in MODULES:

@@ -218,6 +218,8 @@ class Closing(RunState):
                 automatic=load.automatic(index.place),
                 told=told.heard(history, load.stride) if any(each.client for each in load.every) else None,
                 rolled=index.rolled.rolled is not None,
+                segments=index.shape.segments,
+                stopped=self.stop.was_asked,
             ),
             self.stop.was_asked,
             0.0,

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from typing import Any
 
+from chaos.base import text
 from chaos.base.addresses import Address
 from chaos.base.errors import ChaosError, LabError
 from chaos.base.operations import ADMIN
@@ -38,6 +39,7 @@ from chaos.load.config import (
 )
 from chaos.load.driver import DriverError
 from chaos.observe.counted import Counted
+from chaos.opensearch import replication
 from chaos.opensearch.administration import new_owner, settings_of_oldest
 from chaos.opensearch.requests import first_index
 from chaos.opensearch.rest import opensearch
@@ -50,6 +52,8 @@ from chaos.targets.wiring import HTTP
 
 GREEN_SECONDS = 60.0
 """How long the cluster may take to be green with the load's index in it."""
+CAUGHT_UP_SECONDS = 60.0
+"""How long replicas of segment replication may take to copy the documents that are there before the load."""
 ALLOCATE_SECONDS = 5.0
 """How long OpenSearch may take to place that index by itself, before it is asked to try again."""
 WARM_SECONDS = 5
@@ -130,6 +134,7 @@ class Loading(RunState):
                 rate=float(load.visibility.rate),
                 within_s=float(load.visibility.within),
                 most_looks=None if self.there is None else most_looks(self.experiment, self.there.lab.target),
+                primary_gets=self.indices.first.shape.segments,
             )
             if load.visibility
             else None,
@@ -271,6 +276,7 @@ class Loading(RunState):
         self.stop.check()
         taking.refuse_unknown(self.lab, self.experiment, self.index, ours=self.there is None)
         self.look_at_the_indices(through)
+        self.await_replicas()
         if self.there is not None:
             if (first := newest(views(self.lab))) is None:
                 raise LabError("the cluster has no elected manager that says which indices are there")
@@ -332,9 +338,35 @@ class Loading(RunState):
             settings = settings_of_oldest(self.lab, each.index, through=through)
             if settings is None:
                 raise LabError(f"the load's index {each.index} is gone before the load began")
-            each.shape = shape.of_index(settings, self.experiment)
             named = each.index if each.rolled.rolled is None else first_index(each.index, each.rolled.rolled)
+            kind = replication.replication_type(self.lab, named, through=through)
+            if kind is None:
+                raise LabError(f"the load's index {each.index} is gone before the load began")
+            each.shape = shape.of_index(settings, self.experiment, kind)
             IndexShape(index=named, **asdict(each.shape)).write(self.events)
+
+    def await_replicas(self) -> None:
+        """With segment replication replicas show the documents that are there before the load once they have copied
+        them. Raises LabError where one has not in time."""
+        for each in self.indices:
+            written = each.documents + (self.cas_keys if each.place is None else 0)
+            if not each.shape.segments or not written or (seen := newest(views(self.lab))) is None:
+                continue
+            wanted = {
+                (copy.shard, copy.node)
+                for copy in seen.copies
+                if copy.index == each.index and copy.node is not None and not copy.primary
+            }
+            behind = replication.not_caught_up(
+                self.lab, each.index, wanted, CAUGHT_UP_SECONDS, stopped=self.stop.is_over
+            )
+            self.stop.check()
+            late = [f"shard {shard} on {node}" for (shard, node), lag in behind.items() if lag is not None]
+            if late:
+                raise LabError(
+                    f"replicas of {each.index} have not copied the documents from before the load within "
+                    f"{CAUGHT_UP_SECONDS:g} s: {text.listed(late)}. GET _cat/segment_replication says how far they are."
+                )
 
     def write_down(self, pid: int) -> None:
         """The driver, for whoever undoes on this machine while the runner stands still: a write that comes after the

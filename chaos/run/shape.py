@@ -15,12 +15,12 @@ from typing import Any
 from chaos.base.units import Duration, Malformed
 from chaos.definitions import Experiment
 from chaos.load.known import LATE_S
+from chaos.opensearch.replication import DOCUMENT, SEGMENT
 
 SHARDS, REPLICAS, REFRESH = "index.number_of_shards", "index.number_of_replicas", "index.refresh_interval"
 EXPANDS = "index.auto_expand_replicas"
 ELSEWHERE = ("index.remote_store.enabled", "index.number_of_search_replicas")
 """Settings of indices whose writes do not go to every copy, so that their answers count other ones."""
-REPLICATION = "index.replication.type"
 DEFAULT_REFRESH = "1s"
 
 
@@ -31,10 +31,18 @@ class Shape:
     shards: int | None = None
     copies: int | None = None
     visible_after_s: float | None = None
+    replication: str | None = None
+    """DOCUMENT or SEGMENT; None: it was not looked at."""
+
+    @property
+    def segments(self) -> bool:
+        """Whether replicas copy segments, so that they may show less than their primary for a time."""
+        return self.replication == SEGMENT
 
 
-def of_index(settings: Mapping[str, Any], experiment: Experiment) -> Shape:
-    """The shape of an index with these explicit settings (full names, values as text)."""
+def of_index(settings: Mapping[str, Any], experiment: Experiment, replication: str = DOCUMENT) -> Shape:
+    """The shape of an index with these explicit settings (full names, values as text), and the replication type that is
+    in force for it."""
     planned = dict(_changes(experiment))
     unknown = not experiment.phases
     shards = _number(settings.get(SHARDS))
@@ -43,9 +51,9 @@ def of_index(settings: Mapping[str, Any], experiment: Experiment) -> Shape:
     everywhere = all(settings.get(name, "false") in ("false", "0") for name in ELSEWHERE)
     copies = replicas + 1 if replicas is not None and fixed and everywhere else None
     visible = None
-    if not unknown and REFRESH not in planned and settings.get(REPLICATION, "DOCUMENT") == "DOCUMENT":
+    if not unknown and REFRESH not in planned and replication == DOCUMENT:
         visible = _visible_after(str(settings.get(REFRESH, DEFAULT_REFRESH)))
-    return Shape(shards, copies, visible)
+    return Shape(shards, copies, visible, replication)
 
 
 def _changes(experiment: Experiment) -> Iterator[tuple[str, Any]]:

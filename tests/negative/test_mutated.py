@@ -105,7 +105,13 @@ def _sound() -> Stored:
 
 OWN = {check.metric for check in instruments.checks()}
 """What instruments let expectations ask: broken in ``test_mutated_instruments.py``, by what they bring."""
-METRICS = {metric: each for metric, each in ALL_METRICS.items() if metric not in OWN}
+ELSEWHERE = {
+    metric: check.trial
+    for metric, _, check in catalogue.metrics(names(WORKLOADS))
+    if check.trial is not None and check.trial.given
+}
+"""What the sound run cannot be asked as it stands: tried at the end of this file."""
+METRICS = {metric: each for metric, each in ALL_METRICS.items() if metric not in OWN | set(ELSEWHERE)}
 
 WHOLE_RUN = sorted(metric for metric, each in METRICS.items() if each.whole_run)
 
@@ -117,7 +123,7 @@ def _real() -> Stored:
 
 def wanted(metric: str, target: str, phase: str | None = None, known: str | None = None) -> dict[str, Any]:
     """An expectation in the plan's normal form."""
-    comparison = Comparison.parse(target, METRICS[metric].unit)
+    comparison = Comparison.parse(target, ALL_METRICS[metric].unit)
     op, _, quantity = metric.partition(".")
     of_load = op in ("read", "write")
     return {
@@ -1069,3 +1075,24 @@ def test_random_lines_that_are_missing_from_a_sound_run_raise_nothing_and_blame_
     findings = run.judged(*ALL)
     assert not [reason for reason in findings.reasons if "the check of" in reason.says]
     assert counts(findings)["acknowledged.lost"] != "weakness"
+
+
+# -- what only some runs can be asked ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", ELSEWHERE)
+def test_what_only_some_runs_can_be_asked_passes_and_is_broken_there_and_is_open_elsewhere(metric: str) -> None:
+    trial = ELSEWHERE[metric]
+    line = wanted(metric, trial.wanted, trial.phase)
+
+    def outcome(*changes: Mutation) -> Run:
+        return _sound().changed(*changes).judged(line).outcome
+
+    def nothing_was_kept(run: Stored) -> None:
+        run.readback, run.probes = None, []
+
+    assert outcome(*trial.given) is Run.PASS
+    for broken in trial.broken_by:
+        assert outcome(*trial.given, broken) is Run.WEAKNESS, broken.__name__
+    assert outcome() is Run.INCONCLUSIVE
+    assert outcome(*trial.given, nothing_was_kept) is Run.INCONCLUSIVE

@@ -17,6 +17,7 @@ from mutations import Mutation, Stored, counts
 from negative.test_mutated import (
     BLINDS,
     BREAKS,
+    ELSEWHERE,
     _sound,
     the_driver_sent_late,
     the_driver_was_busy,
@@ -41,7 +42,7 @@ from chaos.history.format import Outcome
 from chaos.instruments.process_exits import promised
 from chaos.report.junit import junit_xml
 
-PROMISES = sorted(metric for metric, check in catalogue.CHECKS.items() if check.promise)
+PROMISES = sorted(metric for metric, check in catalogue.CHECKS.items() if check.promise and metric not in ELSEWHERE)
 READS = wanted("read.good", ">= 50%", "dead")
 """What the made-up files ask for: nothing about data."""
 
@@ -81,6 +82,16 @@ def test_a_broken_promise_decides_without_a_line(metric: str, mutation: Mutation
     assert Cause.DOCUMENTS not in {each.cause for each in findings.reasons}  # once, as a finding
     cases = {each.get("name"): each for each in ElementTree.fromstring(junit_xml(findings.to_json())).iter("testcase")}
     assert cases[f"{metric} = 0"].find("failure") is not None
+
+
+@pytest.mark.parametrize("metric", [metric for metric in ELSEWHERE if catalogue.CHECKS[metric].promise])
+def test_a_promise_of_only_some_runs_decides_there_without_a_line(metric: str) -> None:
+    trial = ELSEWHERE[metric]
+    assert metric not in counts(by_rules(2).judged(READS))
+    assert counts(by_rules(2, *trial.given).judged(READS))[metric] == "pass"
+    findings = by_rules(2, *trial.given, *trial.broken_by).judged(READS)
+    assert counts(findings)[metric] == "weakness" and findings.outcome is Run.WEAKNESS
+    assert (Cause.DATA, metric) in {(each.cause, each.finding) for each in findings.reasons}
 
 
 @pytest.mark.parametrize("metric", PROMISES)

@@ -79,7 +79,7 @@ def tables(record: Record) -> dict[str, Any]:
         found["compare_and_set"] = _json(cas.measure(record))
         reads = True
     if planned(record, "visibility") is not None:
-        seen = visibility.of(visibility.looks(record), "p99")
+        seen = visibility.of(visibility.of_primaries(record), "p99")
         found["visibility"] = _json(seen) | {"quantile": "p99"} | visibility.table(record)
         reads = True
     if reads or record.stale:

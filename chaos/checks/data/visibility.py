@@ -8,6 +8,11 @@ One that answered without the document to the end is censored: visible later tha
 quantile over censored values is exact only where it would be the same however late they came; else it is known from
 below. A document counts for the phase in which it was acknowledged. A verdict that would be another one without the
 time that was not the cluster's does not count (:mod:`chaos.checks.forgiving`).
+
+Where replicas copy segments (read from the index, event ``index.shape``) they show a document later than its primary by
+design. So ``visible.*`` counts looks at nodes that held the primary of the document's shard all the time, and
+``replicas.visible.*`` all others: of replicas, of a copy that was promoted meanwhile, and of a node without a copy,
+which asks any. Where the primaries were is known to a second (``cluster.primary``).
 """
 
 from __future__ import annotations
@@ -19,15 +24,17 @@ from typing import Any
 import numpy as np
 
 from chaos.base import text
+from chaos.base.ids import probe_id
 from chaos.checks.check import Check
 from chaos.checks.clocks import Clock
 from chaos.checks.data.operations import planned
 from chaos.checks.latency import QUANTILES, needed, quantile
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.prospect import Prospect
-from chaos.checks.record import SECOND, Expected, Record, Span
+from chaos.checks.record import SECOND, SEGMENT, Expected, Record, Span
 from chaos.checks.trial import Altered, Event, Mutation, Trial
 from chaos.checks.words import Words
+from chaos.opensearch.routing import shard_of
 
 NAMES = ("p50", "p90", "p99")
 
@@ -54,6 +61,8 @@ class Sighting:
     seconds: float
     seen: bool
     hits: int
+    primary: bool | None = None
+    """Whether the node held the primary of the document's shard all the time; None: replicas need no telling apart."""
 
 
 def looks(record: Record) -> list[Sighting]:
@@ -62,6 +71,7 @@ def looks(record: Record) -> list[Sighting]:
         event["n"]: int(event["t"]) for event in record.probes if event["kind"] == "written" and event["acknowledged"]
     }
     found = []
+    primaries = Primaries(record) if record.segments else None
     for event in record.probes:
         began = acknowledged.get(event["n"])
         if began is None or event["kind"] not in ("seen", "unseen"):
@@ -72,8 +82,41 @@ def looks(record: Record) -> list[Sighting]:
             since = max(began, int(event.get("silent") or 0)) if seen else began
             seconds = max(0.0, (int(until) - since) / SECOND)
             hits = int(event.get("hits") or 0)
-            found.append(Sighting(int(event["n"]), event["node"], event["zone"], began, seconds, seen, hits))
+            n, node = int(event["n"]), str(event["node"])
+            primary = None if primaries is None else primaries.on(n, began, int(event["t"])) == {node}
+            found.append(Sighting(n, node, event["zone"], began, seconds, seen, hits, primary))
     return found
+
+
+class Primaries:
+    """Where the primary of each shard of the load's first index was, and when; from the events of the cluster."""
+
+    def __init__(self, record: Record) -> None:
+        shape = record.first("index.shape") or {}
+        routing = next((e for e in record.of_kind("index.routing") if e["index"] == shape.get("index")), None)
+        self._shards, self._routing_shards = (
+            (int(routing["shards"]), int(routing["routing_shards"])) if routing is not None else (0, 0)
+        )
+        self._moves: dict[int, list[tuple[int, str | None]]] = {}
+        for event in record.of_kind("cluster.primary"):
+            if event["index"] == shape.get("index"):
+                self._moves.setdefault(int(event["shard"]), []).append((int(event["t"]), event["node"]))
+
+    def on(self, n: int, start: int, end: int) -> set[str | None]:
+        """All nodes (None: no node) that held the primary of a probe's shard between two moments; empty: not known."""
+        moves = self._moves.get(shard_of(probe_id(n), self._shards, self._routing_shards), []) if self._shards else []
+        before = [node for t, node in moves if t <= start]
+        return {*before[-1:], *(node for t, node in moves if start < t <= end)}
+
+
+def of_primaries(record: Record) -> list[Sighting]:
+    """The looks that ``visible.*`` is of: all, but where replicas copy segments those at primaries alone."""
+    return [each for each in looks(record) if each.primary is not False]
+
+
+def of_replicas(record: Record) -> list[Sighting]:
+    """The looks at others than primaries, where replicas copy segments."""
+    return [each for each in looks(record) if each.primary is False]
 
 
 def of(found: list[Sighting], name: str) -> Measure:
@@ -98,11 +141,22 @@ def measure(record: Record, span: Span, name: str) -> Measure:
     """``visible.<name>`` of the documents acknowledged in one phase."""
     if planned(record, "visibility") is None:
         return Measure.missing("seconds", "the load has no probes of visibility")
-    return of([each for each in looks(record) if span.holds(each.acknowledged)], name)
+    return of([each for each in of_primaries(record) if span.holds(each.acknowledged)], name)
+
+
+def measure_replicas(record: Record, span: Span, name: str) -> Measure:
+    """``replicas.visible.<name>`` of the documents acknowledged in one phase."""
+    if planned(record, "visibility") is None:
+        return Measure.missing("seconds", "the load has no probes of visibility")
+    if not record.segments:
+        return Measure.missing("seconds", "the load's index is not of segment replication: see visible")
+    return of([each for each in of_replicas(record) if span.holds(each.acknowledged)], name)
 
 
 def replication(record: Record) -> str:
-    """DOCUMENT or SEGMENT, from the topology's index settings."""
+    """DOCUMENT or SEGMENT, as it was read from the index; of runs of before from the topology's index settings."""
+    if known := (record.first("index.shape") or {}).get("replication"):
+        return str(known)
     settings = ((record.plan.get("topology") or {}).get("settings") or {}).get("index") or {}
     given = settings.get("index.replication.type") or settings.get("replication.type")
     return str(given).upper() if given else "DOCUMENT"
@@ -119,21 +173,30 @@ def table(record: Record) -> dict[str, Any]:
             shown[name] = {"value": known.value, "text": known.text, "bound": known.bound.value}
         return shown
 
+    def phases(some: list[Sighting]) -> dict[str, Any]:
+        return {span.name: row([o for o in some if span.holds(o.acknowledged)]) for span in record.spans}
+
+    apart = {"replicas": phases(of_replicas(record))} if record.segments else {}
     return {
         "replication": replication(record),
-        "phases": {span.name: row([o for o in found if span.holds(o.acknowledged)]) for span in record.spans},
+        "phases": phases(of_primaries(record)),
+        **apart,
         "nodes": {name: row([o for o in found if o.node == name]) for name in sorted({o.node for o in found})},
         "zones": {name: row([o for o in found if o.zone == name]) for name in sorted({o.zone for o in found})},
     }
 
 
 def _measure(record: Record, wanted: Expected, span: Span) -> Measure:
-    return measure(record, span, wanted.metric.partition(".")[2])
+    return measure(record, span, wanted.metric.rpartition(".")[2])
+
+
+def _measure_replicas(record: Record, wanted: Expected, span: Span) -> Measure:
+    return measure_replicas(record, span, wanted.metric.rpartition(".")[2])
 
 
 def foresee(prospect: Prospect) -> Iterator[str]:
     """Too few looks: each document is looked for on each data node."""
-    return prospect.needs(needed(QUANTILES[prospect.quantity.partition(".")[2]]), prospect.looks, "looks at documents")
+    return prospect.needs(needed(QUANTILES[prospect.quantity.rpartition(".")[2]]), prospect.looks, "looks at documents")
 
 
 def _seen(run: Altered, share: int) -> list[Event]:
@@ -165,7 +228,19 @@ BROKEN_BY: dict[str, tuple[Mutation, ...]] = {
 }
 
 
-CHECKS = tuple(
+def replicas_copy_segments(run: Altered) -> None:
+    """The same run, whose index is of segment replication."""
+    run.add("healthy", -1.0, "index.shape", index="chaos", replication=SEGMENT)
+
+
+def replicas_showed_what_was_written_three_seconds_later(run: Altered) -> None:
+    held = {event["node"] for event in run.of_kind("cluster.primary")}
+    for event in _seen(run, 1):
+        if event["node"] in held:
+            event["t"] += 3 * SECOND
+
+
+OF_PRIMARIES = tuple(
     Check(
         f"visible.{name}",
         "duration",
@@ -190,3 +265,32 @@ CHECKS = tuple(
     )
     for name in NAMES
 )
+OF_REPLICAS = tuple(
+    Check(
+        f"replicas.visible.{name}",
+        "duration",
+        _measure_replicas,
+        Words.of(
+            missed="Replicas took {measured} to show acknowledged writes to a search{inside}; wanted was {want}",
+            question="replicas showed writes in time{inside}",
+            promise="Replicas show acknowledged writes{inside}: {want}",
+            short=f"replicas.visible.{name}",
+        ),
+        group="data",
+        needs=("visibility",),
+        late=True,
+        foresee=foresee,
+        of_replicas=True,
+        meaning=(
+            "How long acknowledged writes took until a search of a replica found them, where replicas copy segments: "
+            "the refresh interval of the primary, and the copying. A search of the load is answered by any copy."
+        ),
+        helps=("replication-type", "segment-pressure", "zone-failover", "headroom"),
+        order=131,
+        trial=Trial(
+            "<= 2s", "dead", (replicas_showed_what_was_written_three_seconds_later,), given=(replicas_copy_segments,)
+        ),
+    )
+    for name in NAMES
+)
+CHECKS = (*OF_PRIMARIES, *OF_REPLICAS)

@@ -213,3 +213,38 @@ def test_pairs_are_enough(lines: list[tuple[str, int]]) -> None:
     pairs = [domains.contradict(a, b) for a, b in itertools.combinations(wanted, 2)]
     alone = ["never hold" in (domains.why_not(each) or "") for each in wanted]
     assert together != (any(pairs) or any(alone))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{replicas.stale: 0}",
+        '{phase: healthy, replicas.visible.p99: "<= 2s"}',
+        '{phase: healthy, replication.lag: "<= 2s"}',
+        '{phase: healthy, replication.bytes_behind: "<= 1000"}',
+    ],
+    ids=["stale", "visible", "lag", "bytes"],
+)
+def test_what_is_of_replicas_that_copy_segments_is_refused_where_none_does(tmp_path: Path, line: str) -> None:
+    topology = (Path(__file__).parents[3] / "topologies" / "3az.yaml").read_text()
+    file = tmp_path / "x.yaml"
+
+    def says(changed: str) -> str:
+        (tmp_path / "ours.yaml").write_text(changed.replace("name: 3az", "name: ours"))
+        text = EXPERIMENT.format(lines=f"  - {line}").replace("3az-standby", "./ours.yaml")
+        file.write_text(text.replace("phases:", "  visibility: {rate: 2/s}\nphases:"))
+        try:
+            load_experiment(file)
+        except InvalidInput as error:
+            return str(error)
+        return ""
+
+    assert "no index of the load has any: expected cluster.indices.replication.strategy" in says(topology)
+    one = topology.replace("number_of_shards: 3", "number_of_shards: 3, replication.type: SEGMENT")
+    every = topology.replace("  node:\n", "  node:\n    cluster.indices.replication.strategy: SEGMENT\n")
+    assert says(one) == says(every) == ""
+    assert "these indices have none" in says(every.replace("number_of_replicas: 2", "number_of_replicas: 0"))
+    back = every.replace("number_of_shards: 3", "number_of_shards: 3, replication.type: DOCUMENT")
+    assert "no index of the load has any" in says(back)
+    wrong = topology.replace("  index: {", "  cluster: {cluster.indices.replication.strategy: SEGMENT}\n  index: {")
+    assert "expected it under settings.node" in says(wrong)

@@ -182,3 +182,10 @@ def test_on_a_cluster_of_others_they_are_refused(tmp_path: Path) -> None:
     target: Any = SimpleNamespace(written=SimpleNamespace(caps=SimpleNamespace()))
     (row,) = on_target.refused_caps(loaded(tmp_path, one), target)
     assert "data stream or an alias" in row.says
+
+
+def test_a_rolled_name_whose_replicas_copy_segments_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        loaded(tmp_path, FILE.replace("topology: 3az", "topology: 3az-segrep"))
+    assert str(caught.value).count("rolled over with segment replication is not there yet") == 3
+    assert all(f"rolled.yaml:{line}:" in str(caught.value) for line in (7, 12, 14))

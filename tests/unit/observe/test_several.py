@@ -74,3 +74,13 @@ def test_what_is_of_the_first_index_alone_is_its_own() -> None:
     one["cas"], one["watched"] = {"c-0": []}, {"count": 2, "absent": ["v-1"], "unknown": []}
     found = merged({"a": one, "b": other})
     assert found["cas"] == {"c-0": []} and found["watched"]["count"] == 2
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_stale_replicas_are_those_of_the_indices_that_copy_segments(first: bool) -> None:
+    behind = {"shard": 0, "node": "b-data", "lacks": 2, "checkpoints": 1, "bytes": 900, "seconds": 61.0}
+    copying = result([]) | {"replicas_count": 6, "stale": [behind], "stale_count": 1, "stale_after_s": 60.0}
+    results = {"events": copying, "chaos": result([])} if first else {"chaos": result([]), "events": copying}
+    found = merged(results)
+    assert (found["replicas_count"], found["stale_count"], found["stale_after_s"]) == (6, 1, 60.0)
+    assert found["stale"] == [{"index": "events", **behind}]

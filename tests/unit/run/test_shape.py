@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,8 @@ def experiment(folder: Path, settings: str = "cluster.routing.allocation.enable:
 def test_shards_and_copies_are_those_of_the_index_itself(
     tmp_path: Path, settings: dict[str, Any], shape: Shape
 ) -> None:
-    assert of_index(MADE | settings, experiment(tmp_path)) == shape
+    kind = settings.get("index.replication.type", "DOCUMENT")
+    assert of_index(MADE | settings, experiment(tmp_path), kind) == replace(shape, replication=kind)
 
 
 @pytest.mark.parametrize(
@@ -60,9 +62,9 @@ def test_shards_and_copies_are_those_of_the_index_itself(
 def test_what_the_experiment_changes_itself_is_not_held_against_answers(
     tmp_path: Path, change: str, shape: Shape
 ) -> None:
-    assert of_index(MADE, experiment(tmp_path, change)) == shape
+    assert of_index(MADE, experiment(tmp_path, change)) == replace(shape, replication="DOCUMENT")
 
 
 def test_a_test_in_python_may_change_anything_later(tmp_path: Path) -> None:
     unplanned = experiment(tmp_path).model_copy(update={"phases": ()})
-    assert of_index(MADE, unplanned) == Shape(3, None, None)
+    assert of_index(MADE, unplanned) == Shape(3, None, None, "DOCUMENT")

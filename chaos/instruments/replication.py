@@ -1,0 +1,333 @@
+"""Lag: how far replicas that copy segments are behind their primaries.
+
+Once a second some node is asked for the replicas of those indices of the load that are of segment replication
+(``_cat/segment_replication``), over the direct path, which no fault touches. Each time the worst is kept: since when
+a replica has lacked the oldest checkpoint that it has not got, and the bytes that it has still to copy. The primary
+says so, and the replica's node must say that it has ever copied: a replica on a node that does not answer within a
+second, or that is away, has no row, and might be worse. Where no index is of segment replication nothing is begun.
+
+A line of ``history/replication.jsonl``, ``t`` in CLOCK_MONOTONIC ns when the answer was there, kind ``behind``:
+``replicas`` (of how many there was a row), ``seconds``, ``checkpoints`` and ``bytes`` (each the largest of all
+replicas), and ``index``, ``shard`` and ``node`` of the one whose ``seconds`` are the largest; null without a row.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import urllib3
+
+from chaos.base import text
+from chaos.checks.check import Check
+from chaos.checks.instrument import Begins, Context, Ends, Event, Instrument, Observer, Trial
+from chaos.checks.measure import Bound, Measure
+from chaos.checks.record import SECOND, SEGMENT, Record, Span
+from chaos.checks.section import Curve, Row, Section
+from chaos.checks.words import Words
+from chaos.definitions import Experiment
+from chaos.history.writer import Broken, EventWriter
+from chaos.opensearch.cluster import Cluster
+from chaos.opensearch.replication import Lag, parse, path, replication_type
+from chaos.opensearch.rest import UNREADABLE
+from chaos.opensearch.reused import Reused
+
+FILE = "replication.jsonl"
+BEHIND = "behind"
+PERIOD_SECONDS, TIMEOUT_SECONDS = 1.0, 2.5
+NODE_SECONDS = 1
+"""How long the node that is asked waits for each of the others."""
+BYTES = 200
+"""A line."""
+REACH = 3 * PERIOD_SECONDS
+"""For so long a look speaks: two may be missed."""
+COVERED = 0.8
+"""The share of a phase that must be known."""
+
+
+# -- observing ---------------------------------------------------------------------------------------
+
+
+def worst(seen: Sequence[Lag]) -> dict[str, Any]:
+    """A line, from the rows of one answer."""
+    first = max(seen, key=lambda lag: lag.seconds, default=None)
+    return {
+        "replicas": len(seen),
+        "seconds": max((lag.seconds for lag in seen), default=0.0),
+        "checkpoints": max((lag.checkpoints for lag in seen), default=0),
+        "bytes": max((lag.bytes for lag in seen), default=0),
+        "index": first.index if first is not None else None,
+        "shard": first.shard if first is not None else None,
+        "node": first.node if first is not None else None,
+    }
+
+
+class Replication(Observer):
+    """Asks one node in a thread of its own, from :meth:`start` to :meth:`stop`; another one once it does not answer."""
+
+    def __init__(self, lab: Cluster, indices: Sequence[str], file: Path, broken: Broken) -> None:
+        self._cluster, self._lab = lab, Reused(lab)
+        self._indices, self._file, self._broken = indices, file, broken
+        self._nodes = [node.name for node in lab.topology.data_nodes]
+        self._events: EventWriter | None = None
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Nothing is begun where no index is of segment replication. Raises LabError."""
+        copying = [each for each in self._indices if replication_type(self._cluster, each) == SEGMENT]
+        if copying:
+            self._events = EventWriter(self._file, self._broken)
+            question = f"{path(copying)}&timeout={NODE_SECONDS}s"
+            self._thread = threading.Thread(target=self._run, args=(question,), name="replication", daemon=True)
+            self._thread.start()
+
+    def stop(self, *, patient: bool = True) -> None:
+        if self._over.is_set():
+            return
+        self._over.set()
+        if self._thread is not None and self._events is not None:
+            self._thread.join()
+            self._lab.end()
+            self._events.close()
+
+    def _run(self, question: str) -> None:
+        turn = 0
+        while not self._over.is_set():
+            began = time.monotonic()
+            if (seen := self._ask(self._nodes[turn % len(self._nodes)], question)) is None:
+                turn += 1
+            elif self._events is not None:
+                with suppress(OSError):  # the run has been told (``broken``), and ends
+                    self._events.write(BEHIND, **worst(seen))
+            self._over.wait(max(0.1, PERIOD_SECONDS - (time.monotonic() - began)))
+
+    def _ask(self, node: str, question: str) -> list[Lag] | None:
+        client = self._lab.client(node, timeout=TIMEOUT_SECONDS)
+        try:
+            status, rows = client.request("GET", question)
+            return parse(rows) if status == 200 else None
+        except (urllib3.exceptions.HTTPError, *UNREADABLE):
+            return None
+        finally:
+            client.close()
+
+
+# -- judging -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Look:
+    """One answer. ``t`` in ns; ``replicas``: of how many there was a row."""
+
+    t: int
+    replicas: int
+    seconds: float
+    bytes: int
+    where: str
+
+
+def looks(record: Record) -> list[Look]:
+    """Those that are whole: a record may have been cut anywhere."""
+    found = []
+    for line in record.lines(FILE):
+        numbers = [line.get(name) for name in ("replicas", "seconds", "bytes")]
+        if line.get("kind") == BEHIND and all(isinstance(each, int | float) for each in numbers):
+            where = f"shard {line.get('shard')} of {line.get('index')} on {line.get('node')}"
+            found.append(Look(int(line["t"]), int(line["replicas"]), float(line["seconds"]), int(line["bytes"]), where))
+    return sorted(found, key=lambda look: look.t)
+
+
+def due(record: Record, seen: Sequence[Look]) -> int:
+    """Of how many replicas there should be a row: by the indices as they were set up, or as many as there ever were."""
+    shapes = [event for event in record.of_kind("index.shape") if event.get("replication") == SEGMENT]
+    planned = sum(int(each.get("shards") or 0) * (int(each.get("copies") or 1) - 1) for each in shapes)
+    return max([planned, *(look.replicas for look in seen)])
+
+
+def _known(seen: Sequence[Look], span: Span) -> float:
+    """The share of a phase of which some look speaks."""
+    until, covered = span.start, 0.0
+    for look in seen:
+        start, end = max(until, look.t - int(REACH * SECOND)), min(span.end, look.t)
+        if end > start:
+            covered += (end - start) / SECOND
+            until = end
+    return covered / span.seconds if span.seconds else 0.0
+
+
+def _measure(record: Record, span: Span, what: str) -> Measure:
+    """The largest lag (``seconds`` or ``bytes``) of a phase. Replicas of which nothing was heard could be worse."""
+    unit = "seconds" if what == "seconds" else "number"
+    every = looks(record)
+    if not every:
+        return Measure.missing(unit, "no index of the load was seen to be of segment replication")
+    inside = [look for look in every if span.holds(look.t)]
+    known = _known(every, span)
+    if not inside or known < COVERED:
+        return Measure.missing(unit, f"only {text.percent(min(1.0, known))} of this phase are known")
+    wanted = due(record, every)
+    whole = sum(look.replicas >= wanted for look in inside) / len(inside)
+    if not any(look.replicas for look in inside):
+        return Measure.missing(unit, "no replica had copied anything in this phase")
+    largest = max(inside, key=lambda look: look.seconds if what == "seconds" else look.bytes)
+    value = largest.seconds if what == "seconds" else float(largest.bytes)
+    says = (
+        f"{largest.where}, in {text.plural(len(inside), 'look')}"
+        if what == "seconds"
+        else (f"the replica that had most to copy, in {text.plural(len(inside), 'look')}")
+    )
+    evidence = {"looks": len(inside), "replicas": wanted}
+    if whole < COVERED:
+        says += f"; of all {text.plural(wanted, 'replica')} {text.percent(whole)} of the looks speak"
+        return Measure(value, unit, says, Bound.AT_LEAST, evidence)
+    return Measure(value, unit, says, evidence=evidence)
+
+
+def table(record: Record) -> dict[str, Any]:
+    """Phase → ``lag`` and ``bytes_behind``; empty where nobody asked."""
+    if not record.lines(FILE):
+        return {}
+    rows = {"lag": "seconds", "bytes_behind": "bytes"}
+    return {
+        span.name: {name: _measure(record, span, what).to_json() for name, what in rows.items()}
+        for span in record.spans
+    }
+
+
+def section(record: Record, tables: Mapping[str, Any]) -> Section | None:
+    found = tables.get("replication")
+    if not found or not record.spans:
+        return None
+    begin, end = record.spans[0].start, record.spans[-1].end
+    seen = [look for look in looks(record) if begin <= look.t < end]
+    return Section(
+        id="replication",
+        title="How far replicas were behind",
+        short="Replication",
+        says="Of each phase the replica that was furthest behind its primary: since when it lacked the oldest "
+        "checkpoint that it had not copied, and the most bytes that one had still to copy.",
+        head=("Phase", "Lag#", "Bytes to copy#", "Which"),
+        rows=tuple(
+            Row(phase, (row["lag"]["text"], _count(row["bytes_behind"]["value"]), row["lag"]["says"]))
+            for phase, row in found.items()
+        ),
+        curves=(
+            Curve("Lag of the replica that is furthest behind", "s", _curve(seen, begin, "seconds")),
+            Curve("Bytes that a replica has to copy, at most", "B", _curve(seen, begin, "bytes")),
+        ),
+        lasted=(end - begin) / SECOND,
+        edges=tuple((span.name, (span.start - begin) / SECOND) for span in record.spans),
+        small="By the primaries (_cat/segment_replication), asked every second over the direct path. A replica on a "
+        "node that does not answer, or is away, has no row.",
+    )
+
+
+def _count(value: float | None) -> str:
+    return text.NO_VALUE if value is None else text.count(int(value))
+
+
+def _curve(seen: Sequence[Look], begin: int, what: str) -> tuple[tuple[float, float, float], ...]:
+    """Each look speaks of the time since the one before, and of :data:`REACH` seconds at most."""
+    pieces = []
+    before = None
+    for look in seen:
+        at = (look.t - begin) / SECOND
+        since = max(0.0, at - REACH if before is None else max(before, at - REACH))
+        if at > since:
+            pieces.append((since, at, look.seconds if what == "seconds" else float(look.bytes)))
+        before = at
+    return tuple(pieces)
+
+
+MEANING = (
+    "{} A search of a replica shows what it has copied, and a copy that is promoted must replay the rest. Where a node "
+    "is paused, cut off or away, nothing is heard of its replicas: then no upper limit is met."
+)
+
+
+def _check(metric: str, unit: str, what: str, missed: str, short: str, meaning: str, order: int) -> Check:
+    return Check(
+        metric,
+        unit,
+        lambda record, _, span: _measure(record, span, what),
+        Words.of(
+            missed=f"{missed}{{inside}}; wanted was {{want}}",
+            question=f"{short} was within bounds{{inside}}",
+            promise=f"{short[0].upper()}{short[1:]}{{inside}}: {{want}}",
+            short=short,
+        ),
+        group="data",
+        of_replicas=True,
+        meaning=MEANING.format(meaning),
+        helps=("segment-pressure", "replication-type", "headroom"),
+        order=order,
+    )
+
+
+CHECKS = (
+    _check(
+        "replication.lag",
+        "duration",
+        "seconds",
+        "A replica was {measured} behind its primary",
+        "lag of replicas",
+        "Since when, at worst, a replica lacked segments of its primary.",
+        830,
+    ),
+    _check(
+        "replication.bytes_behind",
+        "number",
+        "bytes",
+        "A replica had {measured} bytes of its primary still to copy",
+        "bytes that replicas have to copy",
+        "How many bytes of its primary's segments a replica had still to copy, at worst.",
+        831,
+    ),
+)
+
+
+# -- what the checks are tried by ----------------------------------------------------------------------
+
+
+def _lines(seconds: float, size: int) -> Any:
+    def lines(start: int, end: int) -> list[Event]:
+        where = {"index": "chaos", "shard": 1, "node": "c-data"}
+        return [
+            {"t": t, "kind": BEHIND, "replicas": 6, "seconds": seconds, "checkpoints": 2, "bytes": size, **where}
+            for t in range(start, end + 1, int(PERIOD_SECONDS * SECOND))
+        ]
+
+    return lines
+
+
+def _observe(context: Context) -> Replication:
+    return Replication(context.lab, context.indices, context.folder / "history" / FILE, context.broken)
+
+
+def _room(experiment: Experiment) -> float:
+    return BYTES / PERIOD_SECONDS if experiment.segments else 0.0
+
+
+INSTRUMENT = Instrument(
+    name="replication",
+    says="how far replicas that copy segments are behind their primaries",
+    observe=_observe,
+    begins=Begins.INDEX,
+    ends=Ends.LOAD,
+    order=87,
+    room=_room,
+    file=FILE,
+    checks=CHECKS,
+    trials=(
+        Trial("replication.lag", "<= 2s", _lines(0.3, 20_000), _lines(9.0, 20_000)),
+        Trial("replication.bytes_behind", "<= 1000000", _lines(0.3, 20_000), _lines(0.3, 20_000_000)),
+    ),
+    tables={"replication": table},
+    section=section,
+)

@@ -1,0 +1,150 @@
+"""Lag: the replica that is furthest behind, in which phase, and what of it is not known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import synthetic
+from fake_cluster import FakeCluster
+from pages import Page
+
+from chaos.base import text
+from chaos.base.waiting import wait_until
+from chaos.checks import evaluate
+from chaos.checks.measure import Bound, Verdict, judge
+from chaos.checks.record import SECOND, Record
+from chaos.history import History
+from chaos.instruments import replication as module
+from chaos.instruments.replication import BEHIND, FILE, Replication, worst
+from chaos.opensearch.replication import parse, path
+from chaos.report.page import render_html
+
+
+def row(node: str, checkpoints: int, size: int, ms: int) -> dict[str, str]:
+    numbers = {"checkpoints_behind": checkpoints, "bytes_behind": size, "current_lag": ms}
+    return {"shardId": "[chaos][1]", "target_node": node, **{name: str(value) for name, value in numbers.items()}}
+
+
+def test_the_worst_of_all_replicas_is_kept() -> None:
+    rows = [row("a-data", 2, 900, 400), row("b-data", 1, 40_000, 2_500), row("c-data", 0, 0, 0)]
+    assert worst(parse(rows)) == {
+        **{"replicas": 3, "seconds": 2.5, "checkpoints": 2, "bytes": 40_000},
+        **{"index": "chaos", "shard": 1, "node": "b-data"},
+    }
+    assert worst([])["replicas"] == 0 and worst([])["node"] is None
+
+
+class Copying(FakeCluster):
+    """``kinds``: index → its replication type. ``silent``: nodes that do not answer about replicas."""
+
+    def __init__(self, **kinds: str) -> None:
+        super().__init__("3az")
+        self.kinds = kinds
+        self.silent: set[str] = set()
+        self.asked: list[tuple[str, str]] = []
+
+    def answer(self, node: str, method: str, path_: str, given: Any) -> tuple[int, Any]:
+        index = path_.split("/")[1]
+        if "/_settings/index.replication.type" in path_:
+            return 200, {index: {"settings": {"index.replication.type": self.kinds[index]}}}
+        if path_.startswith("/_cat/segment_replication/"):
+            self.asked.append((node, path_))
+            return (503, {}) if node in self.silent else (200, [row("b-data", 1, 40_000, 2_500)])
+        return super().answer(node, method, path_, given)
+
+
+def watched(cluster: Copying, folder: Path, *indices: str) -> Replication:
+    return Replication(cluster, indices, folder / "history" / FILE, pytest.fail)  # type: ignore[arg-type]
+
+
+def test_only_indices_of_segment_replication_are_asked_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PERIOD_SECONDS", 0.1)
+    cluster = Copying(one="DOCUMENT", two="SEGMENT")
+    cluster.silent.add("a-data")
+    watch = watched(cluster, tmp_path, "one", "two")
+    watch.start()
+    assert wait_until(lambda: len(cluster.asked) > 3, 30)
+    watch.stop()
+    watch.stop()
+    assert {asked for _, asked in cluster.asked} == {f"{path(['two'])}&timeout=1s"}
+    assert [node for node, _ in cluster.asked][:3] == ["a-data", "b-data", "b-data"]  # the first does not answer
+    lines = [json.loads(line) for line in (tmp_path / "history" / FILE).read_text().splitlines()]
+    assert lines and all(line["kind"] == BEHIND and line["seconds"] == 2.5 for line in lines)
+
+
+def test_nothing_is_begun_where_no_index_copies_segments(tmp_path: Path) -> None:
+    cluster = Copying(one="DOCUMENT")
+    watch = watched(cluster, tmp_path, "one")
+    watch.stop()  # before it began
+    watch = watched(cluster, tmp_path, "one")
+    watch.start()
+    watch.stop()
+    assert cluster.asked == [] and not (tmp_path / "history" / FILE).exists()
+
+
+def run(lines: Any) -> tuple[History, Record]:
+    history = synthetic.slow_zone().history()
+    spans = history.phases
+    history.give(FILE, lines(spans[0].start_ns, spans[-1].end_ns))
+    return history, Record(history)
+
+
+def test_the_largest_lag_of_a_phase_decides() -> None:
+    def lines(start: int, end: int) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = module._lines(0.4, 100)(start, end)
+        found[40] |= {"seconds": 7.5, "bytes": 5_000}
+        return found
+
+    _, record = run(lines)
+    (where,) = [span for span in record.spans if span.holds(record.spans[0].start + 40 * SECOND)]
+    assert module._measure(record, where, "seconds").value == 7.5
+    assert module._measure(record, where, "seconds").says.startswith("shard 1 of chaos on c-data")
+    assert module._measure(record, where, "bytes").value == 5_000
+    others = [span for span in record.spans if span != where]
+    assert {module._measure(record, span, "seconds").value for span in others} == {0.4}
+
+
+def test_a_phase_in_which_nothing_was_heard_for_long_is_open() -> None:
+    _, record = run(lambda start, end: module._lines(0.4, 100)(start, end)[::2])
+    assert module._measure(record, record.spans[1], "seconds").value == 0.4  # each second one was missed
+    _, record = run(lambda start, end: module._lines(0.4, 100)(start, end)[::8])
+    found = module._measure(record, record.spans[1], "seconds")
+    assert found.value is None and "of this phase are known" in found.says
+
+
+@pytest.mark.parametrize("shape", [{}, {"replication": "SEGMENT", "shards": 3, "copies": 3}])
+def test_replicas_that_were_not_heard_may_have_been_worse(shape: dict[str, Any]) -> None:
+    """By the replicas that the index has, or where that is not known by the most that were ever heard."""
+
+    def lines(start: int, end: int) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = module._lines(0.4, 100)(start, end)
+        for line in found[0 if shape else 1 :]:
+            line["replicas"] = 4
+        return found
+
+    history, _ = run(lines)
+    history.events.append({"t": history.phases[0].start_ns, "kind": "index.shape", "index": "chaos", **shape})
+    record = Record(history)
+    found = module._measure(record, record.spans[1], "seconds")
+    assert found.value == 0.4 and found.bound is Bound.AT_LEAST and "of all 6 replicas" in found.says
+    assert judge(found, "<=", 2.0) is Verdict.INCONCLUSIVE and judge(found, "<=", 0.1) is Verdict.FAIL
+
+
+@pytest.mark.parametrize(
+    "line", [{"kind": BEHIND}, {"kind": BEHIND, "replicas": 6, "seconds": None}, {"kind": "other"}]
+)
+def test_a_line_that_was_cut_or_is_unknown_spoils_no_page(line: dict[str, Any]) -> None:
+    history, _ = run(lambda start, end: [*module._lines(0.4, 100)(start, end), {"t": start + SECOND, **line}])
+    assert "How far replicas were behind" in Page(render_html(history, evaluate(history).to_json())).words
+
+
+def test_the_report_draws_it_and_a_run_without_it_has_no_such_section() -> None:
+    history, _ = run(module._lines(0.4, 132_966))
+    words = Page(render_html(history, evaluate(history).to_json())).words
+    assert "Lag of the replica that is furthest behind" in words and text.count(132_966) in words
+    bare = synthetic.slow_zone().history()
+    assert "replication" not in evaluate(bare).tables
+    assert "How far replicas were behind" not in Page(render_html(bare, evaluate(bare).to_json())).words
