@@ -77,8 +77,9 @@ def loaded(
         try:
             driver.start()
             driver.go()
-            every = len(operations) / sum(each.kind == "bulk" for each in operations)
-            wait_for(lambda: driver.status.get("sent_total", 0) > bulks * every, 60)
+            rate = sum(each.rate for each in operations)
+            share = sum(each.rate for each in operations if each.kind == "bulk") / rate
+            wait_for(lambda: driver.status.get("sent_total", 0) * share > bulks + 2, 60)
             assert driver.stop()
         finally:
             driver.kill()
