@@ -179,7 +179,7 @@ CHECK = Check(
     scope=Scope.RUN,
     meaning="How often the suite rolled a data stream or an alias of the load over to a new index. An experiment that "
     "is about rollovers says by it that there were some.",
-    helps=("investigate",),
+    helps=("look-at-the-log",),
     order=830,
 )
 

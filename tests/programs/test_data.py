@@ -90,7 +90,14 @@ def record(run: Path, readback: dict[str, Any] | None = None) -> Any:
     history = History.open(run)
     parts = {name: getattr(history, name) for name in ("plan", "cas", "probes", "stale")}
     return Told(
-        **parts, readback=readback, arrivals={}, readers=(), spans=(), expectations=(), since_start=lambda t: t / 1e9
+        **parts,
+        readback=readback,
+        arrivals={},
+        readers=(),
+        spans=(),
+        expectations=(),
+        segments=False,
+        since_start=lambda t: t / 1e9,
     )
 
 

@@ -106,6 +106,11 @@ def test_the_fixed_targets_are_the_same_everywhere() -> None:
         "cluster.recovered <= 3m",  # after a drawn plan
         "recovery.leader_elected <= 30s",  # as soon as writes, which may need one
         "documents.acknowledged >= 99.9%",  # as often as a read is to be good
+        "replicas.stale = 0",
+        "replicas.visible.p99 <= 4s",  # what primaries are allowed, and as long again for the copy
+        "replication.lag > 1s",  # not a target: it shows that the throttle bites
+        "replication.lag <= 5s",  # the default refresh interval, and time to copy what it made
+        "rollovers.done >= 2",  # not a target: the experiment is about rollovers
         "write.good < 10%",  # not a target: it shows that the fault bites
         "read.good < 10%",
     }

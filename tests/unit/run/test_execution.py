@@ -34,6 +34,7 @@ from chaos.run.execution import Execution
 from chaos.run.instruments import Instruments
 from chaos.run.leftovers import sole_run
 from chaos.run.options import new_folder
+from chaos.run.shape import Shape
 from chaos.run.stopping import Stop, Unasked
 from chaos.targets.labs import network, toxiproxy
 from chaos.targets.labs.local import LocalLab
@@ -214,7 +215,8 @@ def test_after_an_end_nothing_is_waited_for_and_what_is_there_is_read(
     made.seed = 1
     load = SimpleNamespace(cas=None, writers=(), stride=1, every=(), automatic=lambda place: False)
     made.experiment = SimpleNamespace(load=load)
-    index = SimpleNamespace(place=None, index="chaos", documents=1, workload=made.workload, rolled=Rolled())
+    rest = {"workload": made.workload, "rolled": Rolled(), "shape": Shape()}
+    index = SimpleNamespace(place=None, index="chaos", documents=1, **rest)
     made.indices = One([index])
     monkeypatch.setattr(closing, "await_green", settling)
     monkeypatch.setattr(closing.History, "open", lambda folder: None)
@@ -328,7 +330,9 @@ def test_the_driver_is_told_of_the_checks_on_data_and_what_they_wrote_is_read_ba
     def read_back(
         lab: Any, index: str, written: Any, says: Any, *, seed: int, workload: Any, **rest: Any
     ) -> dict[str, Any]:
-        assert seed == made.seed == 1 and rest == {"automatic": False, "told": None, "rolled": False}
+        assert rest.pop("stopped")() is False
+        assert seed == made.seed == 1
+        assert rest == {"automatic": False, "told": None, "rolled": False, "segments": False}
         asked.append(written)
         return {"complete": True}
 
