@@ -3,7 +3,7 @@
 With segment replication an acknowledged write is in the translog of each replica, and is shown by it once it has copied
 the primary's segments. The read-back awaits that (``stale_after_s`` of ``readback.json``). A replica that is behind all
 the same answers searches with what was there earlier, for as long as nothing is done about it. That is no lost write
-(``acknowledged.lost`` is judged on the primary and on the replicas that have caught up), but nobody promised it either.
+(``acknowledged.lost`` is judged on the primary and on the replicas that have caught up), but no promise covers it.
 """
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ def _measure(record: Record, span: Span, what: str) -> Measure:
 
 
 def table(record: Record) -> dict[str, Any]:
-    """Phase → ``lag`` and ``bytes_behind``; empty where nobody asked."""
+    """Phase → ``lag`` and ``bytes_behind``; empty where it was not looked at."""
     if not record.lines(FILE):
         return {}
     rows = {"lag": "seconds", "bytes_behind": "bytes"}

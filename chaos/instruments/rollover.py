@@ -115,7 +115,7 @@ def measure(record: Record) -> Measure:
     lines = record.lines(FILE)
     done = [line for line in lines if line.get("kind") == DONE]
     if not lines:
-        return Measure.missing("count", "no index of the load was rolled over, or nobody wrote it down")
+        return Measure.missing("count", "no index of the load was rolled over, or that was not recorded")
     failed = len(lines) - len(done)
     says = text.listed(sorted({str(line.get("name")) for line in done})) if done else "none was done"
     says += f"; {text.plural(failed, 'one', 'of them')} given up" if failed else ""

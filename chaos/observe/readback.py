@@ -60,7 +60,7 @@ from chaos.observe.several import merged
 from chaos.observe.told import everything, held_against
 from chaos.observe.written import Written
 from chaos.opensearch import rollover
-from chaos.opensearch.replication import Lag, Place, not_caught_up
+from chaos.opensearch.replication import Lag, Place, not_caught_up, replicas_of
 from chaos.opensearch.rest import UNREADABLE
 from chaos.opensearch.routing import shard_of
 from chaos.opensearch.views import ShardCopy, View, administer, newest, views
@@ -263,7 +263,7 @@ def read_back(
         ]
         for each in readings:
             if segments:
-                each.await_replicas(says, stopped)
+                each.awaitreplicas_of(says, stopped)
         _refuse_unlike(readings)
     except (ChaosError, *UNREADABLE) as error:
         return {**empty, "reason": f"{type(error).__name__}: {error}"}
@@ -319,11 +319,11 @@ class Reading:
         self._behind: dict[Place, Lag | None] | None = None
         self._stopped: Callable[[], bool] = lambda: False
 
-    def await_replicas(self, says: Callable[[str], None], stopped: Callable[[], bool]) -> None:
+    def awaitreplicas_of(self, says: Callable[[str], None], stopped: Callable[[], bool]) -> None:
         """Of an index whose replicas copy segments: wait until they have, or ``stopped``."""
         says(f"waiting until replicas have copied what was written, at most {CATCH_UP_SECONDS:g} s")
         self._stopped = stopped
-        self._behind = not_caught_up(self._lab, self.index, _replicas(self.live), CATCH_UP_SECONDS, stopped=stopped)
+        self._behind = not_caught_up(self._lab, self.index, replicas_of(self.live), CATCH_UP_SECONDS, stopped=stopped)
 
     def read(self, says: Callable[[str], None]) -> None:
         """Read every copy."""
@@ -349,7 +349,7 @@ class Reading:
         if self._behind is None:
             return
         others = {place: lag for place, lag in self._behind.items() if place[0] not in shards}
-        again = _replicas([copy for copy in self.live if copy.shard in shards])
+        again = replicas_of([copy for copy in self.live if copy.shard in shards])
         late = [place for place in again if self._behind.get(place) is not None]  # they have had their time
         on_time = [place for place in again if place not in late]
         others |= not_caught_up(self._lab, self.index, on_time, CATCH_UP_SECONDS, stopped=self._stopped)
@@ -421,10 +421,6 @@ def _of_name(readings: list[Reading], found: list[Comparison], acknowledged: Ids
     if twice:
         result |= {"stored_twice": twice.first(NAMED), "stored_twice_count": len(twice)}
     return result
-
-
-def _replicas(copies: Iterable[ShardCopy]) -> list[Place]:
-    return [(copy.shard, copy.node) for copy in copies if not copy.primary and copy.node is not None]
 
 
 def _told_of(told: Mapping[CallerTold, Ids], found: Comparison) -> dict[str, Any]:

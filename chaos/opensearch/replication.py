@@ -18,7 +18,7 @@ from chaos.base.waiting import wait_until
 from chaos.opensearch.administration import ASK_SECONDS, asked, reading
 from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.rest import UNREADABLE
-from chaos.opensearch.views import administer
+from chaos.opensearch.views import ShardCopy, administer
 
 TYPE = "index.replication.type"
 DOCUMENT, SEGMENT = "DOCUMENT", "SEGMENT"
@@ -49,6 +49,11 @@ class Lag:
         return self.shard, self.node
 
 
+def replicas_of(copies: Iterable[ShardCopy]) -> list[Place]:
+    """Which of some copies are replicas on a node."""
+    return [(copy.shard, copy.node) for copy in copies if not copy.primary and copy.node is not None]
+
+
 def path(indices: Collection[str]) -> str:
     """Where rows of indices are asked for: sizes in bytes, times in ms."""
     columns = "shardId,target_node,checkpoints_behind,bytes_behind,current_lag"
@@ -76,7 +81,7 @@ def parse(rows: Iterable[Mapping[str, Any]]) -> list[Lag]:
 def replication_type(
     cluster: Cluster, index: str, *, through: str | None = None, timeout: float = ASK_SECONDS
 ) -> str | None:
-    """DOCUMENT or SEGMENT, as it is in force for an index, whoever chose it: a request, a template, the cluster's
+    """DOCUMENT or SEGMENT, as it is in force for an index: by a request, a template, or the cluster's
     default. Of a name with several indices, which one template makes, that of one of them. None: there is no such
     index. Raises LabError."""
     question = f"/{index}/_settings/{TYPE}?flat_settings=true&include_defaults=true"

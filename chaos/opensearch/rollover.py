@@ -45,8 +45,8 @@ def create(
 ) -> None:
     """Make the index template of a name, and its first index. ``timestamp``: of a data stream, the field with the time.
 
-    Fine where what is there has the same owner: then this was asked before. Raises FaultError where the name, or the
-    template, is somebody else's: that is left as it is.
+    Succeeds where an existing template or index has the same owner: then this was asked before. Raises FaultError where
+    the name, or the template, is somebody else's: that is left as it is.
     """
     if (theirs := _template_owner(cluster, name)) not in (None, owner):
         raise FaultError(f"there is an index template {name} already, which this run did not make")

@@ -286,6 +286,7 @@ def _users(record: Record, findings: FindingsFile) -> Answer:
         _lane(record, "What the cluster did", _reactions(record, begins)),
     )
     first = broken or sorted(early)
+    seldom = spread(findings["tables"])
     details = []
     if first and (bore := _borne(findings)):
         at, words = first[0]
@@ -294,8 +295,8 @@ def _users(record: Record, findings: FindingsFile) -> Answer:
     elif first:
         at, words = first[0]
         says = f"{_upper(words)}{_after(record, at) if broken else ''}"
-    elif seldom := [bad_throughout(op, share) for op, share in spread(findings["tables"]).items()]:
-        says = _upper(text.listed(seldom))
+    elif seldom:
+        says = _upper(text.listed([bad_throughout(op, share) for op, share in seldom.items()]))
     else:
         says = "Nothing that users would notice" if any(map(len, record.arrivals.values())) else "Nothing was asked"
     if lost := writes.broken(findings["tables"]):
@@ -303,7 +304,7 @@ def _users(record: Record, findings: FindingsFile) -> Answer:
     elif (findings["tables"].get("writes") or {}).get("value") == 0:
         details.append("no acknowledged write was lost")
     details += theirs.sentences(findings["tables"])
-    hurt = bool(first or lost or spread(findings["tables"]))
+    hurt = bool(first or lost or seldom)
     return Answer(
         USERS,
         "hurt" if hurt else "pass",

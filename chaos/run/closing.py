@@ -187,17 +187,15 @@ class Closing(RunState):
             self.stage("read-back")
             if self.stop.ended is not None:
                 patiently(self.await_known_dead, self.stop.was_asked, 0.0)
-            results = {each.index: self.read_back_of(each) for each in self.indices}
-            known = {index: result for index, result in results.items() if result is not None}
-            several = len(results) > 1 and len(known) == len(results)
-            result = merged(known) if several else results[self.index]
+            history = History.open(self.folder)
+            results = {each.index: self.read_back_of(each, history) for each in self.indices}
+            result = merged(results) if len(results) > 1 else results[self.index]
             write_json(self.folder / "history" / "readback.json", result)
 
-    def read_back_of(self, index: RunIndex) -> dict[str, Any] | None:
-        """What is in an index at the end, against what the load wrote into it; None where that was given up."""
+    def read_back_of(self, index: RunIndex, history: History) -> dict[str, Any]:
+        """What is in an index at the end, against what the load wrote into it. Raises Aborted after a stop."""
         load = self.experiment.load
         first = index.place is None
-        history = History.open(self.folder)
         written = Written.of(
             history,
             documents=index.documents,
@@ -225,6 +223,7 @@ class Closing(RunState):
             0.0,
         )
         self.check_late_stop()
+        assert result is not None  # it is given up after a stop alone
         return result
 
     def await_known_dead(self) -> None:

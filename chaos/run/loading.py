@@ -352,11 +352,7 @@ class Loading(RunState):
             written = each.documents + (self.cas_keys if each.place is None else 0)
             if not each.shape.segments or not written or (seen := newest(views(self.lab))) is None:
                 continue
-            wanted = {
-                (copy.shard, copy.node)
-                for copy in seen.copies
-                if copy.index == each.index and copy.node is not None and not copy.primary
-            }
+            wanted = replication.replicas_of(copy for copy in seen.copies if copy.index == each.index)
             behind = replication.not_caught_up(
                 self.lab, each.index, wanted, CAUGHT_UP_SECONDS, stopped=self.stop.is_over
             )

@@ -56,7 +56,6 @@ class RunState:
     """What of a view says how the cluster is: where others have indices too, not all."""
     identity: Identity | None = None
     """The watch over who answers at the addresses of a cluster that is not ours; None on a lab."""
-    """What the load's index is like; nothing is known before it has been made."""
     refused: InvalidInput | None = None
     """Why it may not begin, once its folder was there; None: it may."""
     ceased_at: int | None = None

@@ -11,7 +11,7 @@ from chaos.observe.several import merged
 
 
 def result(lost: list[str], *, complete: bool = True, seconds: float = 1.5, acknowledged: int = 10) -> dict[str, Any]:
-    """What the read-back of one index says, as :func:`read_back` makes it of copies that nobody could reach."""
+    """What the read-back of one index says, as :func:`read_back` makes it of copies that could not be reached."""
     found = compare([], lost, 1, 1, destroyed=[0])
     reason = None if complete else "1 copies could not be read: gone"
     copies = [{"shard": 0, "node": "a-data", "read": complete, "docs": 9, "state": "STARTED"}]

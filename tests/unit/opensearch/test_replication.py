@@ -47,7 +47,7 @@ def test_a_row_says_how_far_a_replica_is_behind() -> None:
         ({"settings": {}}, "DOCUMENT"),  # a version that knows no other
     ],
 )
-def test_the_type_is_that_of_the_index_whoever_chose_it(kind: dict[str, Any], expected: str) -> None:
+def test_the_type_is_that_of_the_index_however_it_was_set(kind: dict[str, Any], expected: str) -> None:
     assert replication_type(Copying(kind=kind), "chaos") == expected
 
 
