@@ -267,6 +267,7 @@ def test_of_exactly_the_links_that_are_asked_for_all_packets_vanish(
     there: There, links: frozenset[tuple[str, str]]
 ) -> None:
     drafted = there.begin(impair(links, LOSES, LossPercent="100"))
+    assert wait_until(lambda: there.lab.blocked >= links, 30)  # the endpoint blocks one link after the other
     assert there.lab.blocked == links and not there.lab.toxic and there.fis.word(there.run, FAULT).running
     there.end(drafted)
     assert there.well()
