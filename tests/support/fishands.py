@@ -36,7 +36,7 @@ def needs_moto() -> None:
 
 
 class TinyLab(FakeLab):
-    """A fake lab whose nodes are gone once they were stopped or killed."""
+    """A fake lab whose nodes are gone once they were stopped or killed. It may be looked at while the endpoint acts."""
 
     def __init__(self, id: str, name: str = "3az-standby") -> None:
         super().__init__(name, id)
@@ -46,15 +46,15 @@ class TinyLab(FakeLab):
 
     @property
     def blocked(self) -> set[tuple[str, str]]:
-        return {(each[1], each[2]) for each in self.effects if each[0] == "blocked"}
+        return {(each[1], each[2]) for each in self.effects.copy() if each[0] == "blocked"}
 
     @property
     def dead(self) -> set[str]:
-        return {each[1] for each in self.effects if each[0] == "dead"}
+        return {each[1] for each in self.effects.copy() if each[0] == "dead"}
 
     @property
     def toxic(self) -> set[tuple[str, str]]:
-        return {(each[1], each[2]) for each in self.effects if each[0] == "toxic"}
+        return {(each[1], each[2]) for each in self.effects.copy() if each[0] == "toxic"}
 
 
 @dataclass

@@ -182,7 +182,7 @@ def test_exactly_the_links_that_are_asked_for_are_late(there: There, links: froz
 
     def late() -> set[tuple[str, ...]]:
         """A whole look: the endpoint makes one toxic after the other."""
-        toxics = [each for each in list(there.lab.effects) if each[0] == "toxic"]
+        toxics = [each for each in there.lab.effects.copy() if each[0] == "toxic"]
         return {(each[1], each[2], each[3].rsplit("-", 1)[1]) for each in toxics}
 
     assert wait_until(lambda: late() >= wanted, 30)
