@@ -98,7 +98,8 @@ class OperationConfig(_Data):
     ``place``: of which of :attr:`DriverConfig.indices` it is; None: the load's first index. ``calls``: of monitoring,
     which are made; none: all. ``actions``: of the items of bulks, how often they create, update and delete; None: they
     only create. ``searches``: how many each request has. ``pages`` and ``size``: of a read that goes through pages, how
-    many at most, of so many documents.
+    many at most, of so many documents. ``changes``: how the rate changes (pieces of :mod:`chaos.load.rates`, from the
+    load's start); ``rate`` is then the highest, by which pools are made.
     """
 
     name: str
@@ -117,16 +118,29 @@ class OperationConfig(_Data):
     searches: int = Field(default=1, ge=1)
     pages: int = Field(default=1, ge=1)
     size: int = Field(default=0, ge=0)
+    changes: tuple[tuple[float, float, float], ...] = ()
 
     @model_validator(mode="before")
     @classmethod
     def _as_named(cls, data: Any) -> Any:
         return {"answer": data.get("kind"), **data} if isinstance(data, dict) else data
 
+    @model_validator(mode="after")
+    def _highest(self) -> OperationConfig:
+        if self.changes:
+            from chaos.load.rates import Profile  # numpy, which a runner need not load for it
+
+            highest = Profile(self.changes).most
+            if highest != self.rate:
+                raise ValueError(
+                    f"the rate of {self.name} is {self.rate:g}/s at most, and its pieces reach {highest:g}/s"
+                )
+        return self
+
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        usual = {"answer": self.kind, "items": 1, "retry": None, "automatic": False, **_UNSAID}
+        usual = {"answer": self.kind, "items": 1, "retry": None, "automatic": False, "changes": (), **_UNSAID}
         return {key: value for key, value in data.items() if usual.get(key, value) != value or key not in usual}
 
 

@@ -68,6 +68,7 @@ from chaos.load.outcomes import of_error
 from chaos.load.pages import Pages, Read
 from chaos.load.processors import busy, busy_of, places
 from chaos.load.pulse import LATE_NS, Pulse
+from chaos.load.rates import Profile
 from chaos.load.record import PLAN_ROW, ROW, Second, clients_of, of_several, percentile_ms, share_of
 from chaos.load.right import Judge
 from chaos.load.said import Said
@@ -245,7 +246,7 @@ class Engine:
         self._events = EventWriter(out / DRIVER_EVENTS, self._broken)
         self._rows = RowWriter(out / ARRIVALS, self._broken)
         self._plan_rows = RowWriter(out / SCHEDULED, self._broken)
-        rates = [operation.rate for operation in config.operations]
+        rates = [Profile(each.changes) if each.changes else each.rate for each in config.operations]
         self._schedule = Schedule(rates, config.arrivals, config.seed, self._share)
         updates = Updates(config.stride, self._share.process, self._share.processes)
         changed = {each.place for each in config.every if each.actions}
@@ -520,7 +521,7 @@ class Engine:
             now, second = ahead, second + 1
             ahead = self._plan(begin + second * SECOND)  # on disk a whole second before its first is due
             self._walk_second(now)
-            if not now and self._config.part.processes > 1:  # its operations may all be slow, or it may have none
+            if not now:  # all operations may be slow, or at rest; else all time to come would be planned at once
                 self._reach(begin + (second - 1) * SECOND)
 
     def _reach(self, t: int) -> None:

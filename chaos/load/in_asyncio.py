@@ -58,6 +58,7 @@ from chaos.load.config import AFTER_FAILURE_S, ClientHost, DriverConfig
 from chaos.load.control import CONTROL, Control, settle_in
 from chaos.load.examples import Examples
 from chaos.load.known import Known
+from chaos.load.rates import Profile
 from chaos.load.record import PLAN_ROW, ROW, Second, clients_of, of_several, percentile_ms, share_of
 from chaos.load.right import Judge
 from chaos.load.said import Said
@@ -198,7 +199,7 @@ class Engine:
         self._wrong = Examples(out, self._broken)
         self._said = Said(self._note_said)
         self._share = share_of(config.part)
-        rates = [operation.rate for operation in config.operations]
+        rates = [Profile(each.changes) if each.changes else each.rate for each in config.operations]
         self._schedule = Schedule(rates, config.arrivals, config.seed, self._share)
         workload = workloads.of(config.workload, config.dataset)
         index, aliased = config.alias or config.index, config.alias is not None

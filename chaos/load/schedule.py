@@ -4,6 +4,9 @@ A pure function of the operations, the law and the seed. Time is cut into window
 the same however it is cut, because every arrival's time follows from its own number (uniform) or from the
 whole second it lies in (poisson: a Poisson count per second, spread evenly at random within it, which is the
 same process as exponential gaps).
+
+Of a rate that changes, both laws hold for its integral: evenly spaced arrivals come where it passes whole numbers and
+the shift, and random ones are spread over what it grows by in a second.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chaos.history.format import SCHEDULED
+from chaos.load.rates import Profile
 
 SECOND = 1_000_000_000
 _MARGIN = 1e-3  # of a period: keeps an even plan's arrivals off the edges of seconds, where rounding decides
@@ -47,14 +51,14 @@ class Schedule:
     """The plan of one load, or of a process's share of it. Times are ns from its start; arrivals are numbered from 0
     over all operations.
 
-    ``rates``: arrivals per second of each operation. ``law``: ``uniform`` (evenly spaced per operation, the
-    operations shifted against each other by a seeded fraction of their period) or ``poisson``.
+    ``rates``: arrivals per second of each operation, or how they change. ``law``: ``uniform`` (evenly spaced per
+    operation, the operations shifted against each other by a seeded fraction of their period) or ``poisson``.
     """
 
-    def __init__(self, rates: Sequence[float], law: str, seed: int, share: Share = ALL) -> None:
+    def __init__(self, rates: Sequence[float | Profile], law: str, seed: int, share: Share = ALL) -> None:
         if law not in ("uniform", "poisson"):
             raise ValueError(f"unknown arrival law {law!r}")
-        self.rates = tuple(float(rate) for rate in rates)
+        self.rates = tuple(rate if isinstance(rate, Profile) else float(rate) for rate in rates)
         self.law = law
         self.seed = seed
         self._shift = [
@@ -74,11 +78,22 @@ class Schedule:
 
     def _even(self, op: int, begin: int, end: int) -> np.ndarray:
         rate, shift = self.rates[op], self._shift[op]
+        if isinstance(rate, Profile):
+            return self._even_in(rate, shift, begin, end)
         first = max(0, math.floor(begin * rate / SECOND - shift) - 1)
         last = math.ceil(end * rate / SECOND - shift) + 1
         numbers = np.arange(first, last + 1, dtype=np.float64)
         times = ((numbers + shift) / rate * SECOND).astype(np.int64)
         return times[(times >= begin) & (times < end)]
+
+    @staticmethod
+    def _even_in(profile: Profile, shift: float, begin: int, end: int) -> np.ndarray:
+        first = max(0, math.floor(profile.number(begin / SECOND) - shift) - 1)
+        last = math.ceil(profile.number(end / SECOND) - shift) + 1
+        seconds = profile.when(np.arange(first, last + 1, dtype=np.float64) + shift)
+        times = (seconds[np.isfinite(seconds)] * SECOND).astype(np.int64)
+        own: np.ndarray = times[(times >= begin) & (times < end)]
+        return own
 
     def _random(self, op: int, begin: int, end: int) -> np.ndarray:
         seconds = range(begin // SECOND, (end - 1) // SECOND + 1)
@@ -87,7 +102,15 @@ class Schedule:
 
     def _random_second(self, op: int, second: int) -> np.ndarray:
         rng = np.random.default_rng([self.seed, op, second])
-        count = rng.poisson(self.rates[op])
+        rate = self.rates[op]
+        if isinstance(rate, Profile):
+            before = rate.number(second)
+            grown = max(0.0, rate.number(second + 1) - before)  # at rest rounding may leave a little less than nothing
+            numbers = before + np.sort(rng.random(rng.poisson(grown))) * grown
+            times = (rate.when(numbers) * SECOND).astype(np.int64)
+            inside: np.ndarray = times.clip(second * SECOND, (second + 1) * SECOND - 1)
+            return inside
+        count = rng.poisson(rate)
         return np.sort(rng.integers(0, SECOND, size=count)) + second * SECOND
 
     def take(self) -> int:

@@ -19,6 +19,7 @@ from load_stub import WRONG, Server, serving
 from chaos.base.paths import ProcessIdentity
 from chaos.history import History
 from chaos.history.format import ARRIVAL
+from chaos.history.format import SCHEDULED as PLANNED
 from chaos.history.writer import ARRIVALS, CAS, DRIVER_EVENTS, PROBES, SCHEDULED, STALE
 from chaos.load import driver as driving
 from chaos.load import drivers
@@ -34,6 +35,7 @@ from chaos.load.config import (
 )
 from chaos.load.driver import Driver, DriverError
 from chaos.load.examples import MOST
+from chaos.load.rates import Profile, ramp, steps
 from chaos.observe.written import Written
 from chaos.opensearch.rest import LARGEST
 
@@ -80,11 +82,13 @@ def drive(run):
     """Start a driver and let it go; it never outlives the test."""
     started = []
 
-    def start(config: DriverConfig) -> Driver | drivers.Drivers:
+    def start(config: DriverConfig, begins: list[int] | None = None) -> Driver | drivers.Drivers:
         driver = drivers.of(config, run / "logs" / "driver.log")
         started.append(driver)
         driver.start()
-        driver.go()
+        begin = driver.go()
+        if begins is not None:
+            begins.append(begin)
         return driver
 
     yield start
@@ -122,6 +126,40 @@ def test_clients_that_go_through_a_load_balancer_of_others_ask_it_alone(run, dri
         ("b", "b-data"),
     }
     assert "balancer" not in {each["kind"] for each in History.open(run).driver}
+
+
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.full)])
+def test_rates_that_change_are_sent_as_planned(run, drive, processes):
+    """A ramp, and one that rests for a while and then for good: each second is written down before it is due."""
+    changes = {"read": ramp(0, 60, 3), "write": steps((0, 20), (1, 0))}
+    operations = tuple(
+        OperationConfig(name=name, kind=kind, rate=rate, changes=changes[name])
+        for name, kind, rate in (("read", "search", 60), ("write", "index", 20))
+    )
+    with serving() as server:
+        begins: list[int] = []
+        driver = drive(config(run, server, operations=operations, processes=processes), begins)
+        wait_for(lambda: driver.status.get("sent_total", 0) > 120)  # in the fourth second
+        assert driver.stop()
+    arrivals = History.open(run).arrivals
+    assert set(arrivals.outcome) == {"ok"}
+    for name, pieces in changes.items():
+        profile, intended = Profile(pieces), (arrivals[arrivals.op == name].intended - begins[0]) / SECOND
+        for second in range(3):
+            expected = profile.number(second + 1) - profile.number(second)
+            assert abs(((intended >= second) & (intended < second + 1)).sum() - expected) <= 1
+
+
+def test_a_load_that_rests_is_not_planned_far_ahead(run, drive):
+    """Where nothing is due for long the driver waits, instead of planning all seconds to come."""
+    read = OperationConfig(name="read", kind="search", rate=40, changes=steps((0, 40), (1, 0), (60, 40)))
+    with serving() as server:
+        begins: list[int] = []
+        driver = drive(config(run, server, operations=(read,)), begins)
+        wait_for(lambda: driver.status.get("t", 0) - begins[0] > 3 * SECOND)
+        assert driver.stop()
+    assert len(History.open(run).arrivals) == 40
+    assert (run / "history" / SCHEDULED).stat().st_size == 40 * PLANNED.itemsize
 
 
 def test_the_status_counts_as_good_what_came_in_time(run, drive):

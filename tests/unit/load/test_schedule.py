@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chaos.load.config import OperationConfig
+from chaos.load.rates import Profile, ramp, steps
 from chaos.load.schedule import SECOND, Schedule, Share
 
 rates = st.lists(st.floats(0.2, 2000, allow_nan=False), min_size=1, max_size=3)
@@ -100,3 +104,112 @@ def test_a_process_has_its_own_operations_and_numbers_closed_loops_beside_them()
     assert set(plan["op"]) == {1} and len(plan) == 50
     assert own.take() == 2 * 50 + 1 and own.until(2 * SECOND)["k"][0] == 2 * 51 + 1
     assert Share(operations=(1,)).has(1) and not Share(operations=(1,)).has(0)
+
+
+per_second = st.integers(0, 300).map(float)
+stepped = st.lists(st.tuples(st.integers(1, 400), per_second), min_size=1, max_size=4, unique_by=lambda step: step[0])
+profiles = st.one_of(
+    st.builds(ramp, per_second, per_second.map(lambda rate: rate + 1), st.floats(0.1, 5)),
+    st.builds(ramp, per_second.map(lambda rate: rate + 1), per_second, st.floats(0.1, 5)),
+    stepped.map(lambda given: steps((0.0, 1.0), *((at / 100, rate) for at, rate in sorted(given)))),
+).map(Profile)
+
+
+@given(profiles, laws, seeds, st.lists(st.integers(1, 6 * SECOND), max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_the_plan_of_a_changing_rate_does_not_depend_on_how_it_is_cut(profile, law, seed, cuts):
+    whole = Schedule([profile, 10], law, seed).until(6 * SECOND)
+    piecewise = Schedule([profile, 10], law, seed)
+    parts = [piecewise.until(cut) for cut in [*sorted(cuts), 6 * SECOND]]
+    assert np.array_equal(whole, np.concatenate(parts))
+    assert (np.diff(whole["intended"]) >= 0).all()
+
+
+@given(profiles, seeds, st.integers(0, 6 * SECOND), st.integers(0, 6 * SECOND))
+@settings(max_examples=60, deadline=None)
+def test_a_uniform_changing_rate_has_its_integral_in_every_window(profile, seed, one, other):
+    begin, end = sorted((one, other))
+    times = Schedule([profile], "uniform", seed).times(0, begin, end)
+    expected = profile.number(end / SECOND) - profile.number(begin / SECOND)
+    assert abs(len(times) - expected) < 1 + 1e-6
+
+
+@given(profiles, st.lists(st.floats(0.001, 400), min_size=1, max_size=20))
+@settings(max_examples=60, deadline=None)
+def test_the_time_of_a_number_is_when_the_integral_reaches_it(profile, numbers):
+    for number, seconds in zip(numbers, profile.when(np.array(numbers)), strict=True):
+        if np.isfinite(seconds):
+            assert profile.number(float(seconds)) == pytest.approx(number, abs=1e-5)
+        else:
+            assert profile.number(1e9) <= number
+
+
+def test_a_random_changing_rate_has_the_mean_and_the_spread_of_its_law():
+    schedule = Schedule([Profile(ramp(100, 300, 100))], "poisson", 3)
+    halves = [len(schedule.times(0, begin * SECOND, (begin + 50) * SECOND)) for begin in (0, 50)]
+    assert halves[0] == pytest.approx(7500, abs=4 * 7500**0.5)
+    assert halves[1] == pytest.approx(12500, abs=4 * 12500**0.5)
+    inside = schedule.times(0, 0, 100 * SECOND) % SECOND
+    assert np.mean(inside < SECOND // 2) == pytest.approx(0.5, abs=0.02)
+
+
+def test_nothing_arrives_while_the_rate_is_0():
+    profile = Profile(steps((0, 10), (1, 0), (3, 20)))
+    for law in ("uniform", "poisson"):
+        schedule = Schedule([profile], law, 5)
+        assert len(schedule.times(0, SECOND, 3 * SECOND)) == 0
+        assert len(schedule.times(0, 3 * SECOND, 13 * SECOND)) > 100
+    over = Schedule([Profile(steps((0, 10), (1, 0)))], "uniform", 5)
+    assert len(over.times(0, 0, 3600 * SECOND)) == 10
+
+
+@given(st.floats(0.001, 1e4), st.floats(0.01, 100))
+@settings(max_examples=100, deadline=None)
+def test_a_rate_that_falls_to_0_can_be_planned_to_its_end(first, over):
+    profile = Profile(ramp(first, 0, over))
+    schedule = Schedule([profile], "poisson", 2)
+    for second in range(int(over), int(over) + 3):
+        times = schedule.times(0, second * SECOND, (second + 1) * SECOND)
+        assert (times <= math.ceil(over * SECOND)).all()
+
+
+def test_processes_share_a_changing_rate():
+    profile = Profile(ramp(20, 200, 4))
+    whole = Schedule([profile], "uniform", 9).until(6 * SECOND)
+    parts = [Schedule([profile], "uniform", 9, Share(None, i, 2, i, 2)).until(6 * SECOND) for i in range(2)]
+    assert np.array_equal(np.sort(np.concatenate([part["intended"] for part in parts])), whole["intended"])
+    assert abs(len(parts[0]) - len(parts[1])) <= 1
+
+
+@pytest.mark.parametrize(
+    ("pieces", "says"),
+    [
+        ((), "begins at 0 s"),
+        (steps((1, 10)), "begins at 0 s"),
+        (steps((0, 10), (5, 20), (5, 30)), "one after the other"),
+        (steps((0, 0), (5, 0)), "no request would ever be sent"),
+        (steps((0, -1)), "never below 0"),
+        (((0.0, 1.0, 2.0),), "stays as it begins"),
+        (steps((0, float("inf"))), "finite"),
+    ],
+)
+def test_pieces_that_make_no_rate_are_refused(pieces, says):
+    with pytest.raises(ValueError, match=says):
+        Profile(pieces)
+
+
+def test_constant_rates_have_the_plan_that_they_always_had():
+    plans = {law: Schedule([40, 7.3], law, 11).until(5 * SECOND) for law in ("uniform", "poisson")}
+    assert {law: (len(plan), int(plan["intended"].sum())) for law, plan in plans.items()} == {
+        "uniform": (237, 590408274844),
+        "poisson": (242, 629471024887),
+    }
+
+
+def test_a_driver_is_told_the_highest_of_its_rates():
+    given = {"name": "read", "kind": "search", "good_within_s": 1.0}
+    told = OperationConfig(rate=60, changes=ramp(20, 60, 10), **given)
+    assert OperationConfig.model_validate_json(told.model_dump_json()) == told
+    assert "changes" not in OperationConfig(rate=60, **given).model_dump()
+    with pytest.raises(ValueError, match="reach 60/s"):
+        OperationConfig(rate=40, changes=ramp(20, 60, 10), **given)
