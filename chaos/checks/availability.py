@@ -327,7 +327,7 @@ def _slices(record: Record, wanted: Expected, span: Span) -> Measure:
 
 
 def _foresee_slices(prospect: Prospect) -> Iterator[str]:
-    per_second = 1 / slice_width(prospect.rate)
+    per_second = 1 / slice_width(prospect.window_rate)
     return prospect.needs(slices_needed(prospect.comparison, prospect.value), per_second, "slices")
 
 

@@ -112,7 +112,7 @@ class Counts:
         seconds = {span.index: span.seconds for span in record.spans}
         for op in record.operations:
             self._arrivals(op.name)
-            self.total[op.name] = {place: op.rate * length for place, length in seconds.items()}
+            self.total[op.name] = {span.index: record.due(op, span.start, span.end) for span in record.spans}
         if (cas := planned(record, "cas")) is not None:
             done = operations.of(record)
             for each in done:

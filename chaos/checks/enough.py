@@ -41,7 +41,7 @@ def gaps(record: Record) -> tuple[Gap, ...]:
     found = []
     several = len(record.writers) > 1
     for span, load in itertools.product(record.spans, [op for op in record.writers if not op.closed]):
-        due = int(load.rate * span.seconds)
+        due = int(record.due(load, span.start, span.end))
         # by when they were due: what a fault hits while it is under way counts for that fault's phase
         due_here = record.arrivals[load.name].between(span.start, span.end)
         sent = sum(int((piece.start > 0).sum()) for piece in due_here.pieces())

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from chaos.base import text
+from chaos.base.rates import per_second
 from chaos.checks import catalogue, enough, regained
 from chaos.checks.check import Rests
 from chaos.checks.good import FEWEST
 from chaos.checks.prospect import Length, Prospect
-from chaos.definitions.experiment import Experiment, Phase
+from chaos.definitions.experiment import Experiment, Operation, Phase
 
 NONE = Length(0.0, 0.0)
 LOOK = 1.0
@@ -23,7 +24,7 @@ LOOK = 1.0
 
 def notes(experiment: Experiment) -> list[str]:
     """Each once, in the order of the file; empty where arithmetic has nothing to say."""
-    found = [*_phases(experiment), *_healthy(experiment)]
+    found = [*_phases(experiment), *_healthy(experiment), *_changes(experiment)]
     for expectation in experiment.expect:
         check = catalogue.of(expectation.metric)
         if check is None or check.foresee is None:
@@ -70,9 +71,36 @@ def healthy(experiment: Experiment) -> float:
     return seconds
 
 
+def begins(experiment: Experiment, name: str) -> Length:
+    """When a phase begins, counted from the first one."""
+    found = NONE
+    for phase in experiment.phases:
+        if phase.name == name:
+            break
+        found += length(phase)
+    return found
+
+
+def rate_in(experiment: Experiment, operation: Operation, phase: Phase) -> float:
+    """Arrivals per second of an operation in a phase: the mean, or where nobody knows when the phase is, the most."""
+    if not operation.changes:
+        return float(operation.rate)
+    start, most = begins(experiment, phase.name), length(phase).most
+    if start.least == start.most and most > 0:
+        return operation.profile.expected(start.most, start.most + most) / most
+    return operation.profile.most(start.least, start.most + most)
+
+
+def before_commands(experiment: Experiment, operation: Operation) -> float:
+    """Arrivals of an operation before the first command of the run."""
+    seconds = healthy(experiment)
+    return operation.profile.expected(0.0, seconds) if operation.changes else float(operation.rate) * seconds
+
+
 def _prospect(experiment: Experiment, expectation: Any, phase: str) -> Prospect:
     load = experiment.load
     operation = load.operation(str(expectation.op))
+    rates = {each.name: rate_in(experiment, each, experiment.phase(phase)) for each in load.operations}
     return Prospect(
         text=expectation.text,
         quantity=expectation.quantity,
@@ -82,9 +110,11 @@ def _prospect(experiment: Experiment, expectation: Any, phase: str) -> Prospect:
         length=length(experiment.phase(phase)),
         watch=watched(experiment, phase),
         op=expectation.op,
-        rate=float(operation.rate) if operation is not None else 0.0,
-        rates={each.name: float(each.rate) for each in load.operations},
-        writes=sum(float(each.rate) for each in load.operations if each.writes),
+        rate=rates[operation.name] if operation is not None else 0.0,
+        rates=rates,
+        writes=sum(rates[each.name] for each in load.operations if each.writes),
+        lowest=float(operation.rate) if operation is not None else None,
+        before={each.name: before_commands(experiment, each) for each in load.operations},
         timeout=float(load.client.timeout) if load.client.attempts == 1 else None,
         healthy=healthy(experiment),
         looks=_looks(experiment, str(expectation.quantity)),
@@ -104,10 +134,11 @@ def _phases(experiment: Experiment) -> Iterator[str]:
     """Phases that are over before anything in them could be seen."""
     for phase in experiment.phases:
         most = length(phase).most
-        empty = [each for each in experiment.load.operations if float(each.rate) * most < 1]
+        rates = {each.name: rate_in(experiment, each, phase) for each in experiment.load.operations}
+        empty = {name: rate for name, rate in rates.items() if rate * most < 1}
         if empty:
-            need = max(1 / float(each.rate) for each in empty)
-            what = text.listed([f"{each.name} (one every {text.seconds(1 / float(each.rate))})" for each in empty])
+            need = max(1 / rate for rate in empty.values())
+            what = text.listed([f"{name} (one every {text.seconds(1 / rate)})" for name, rate in empty.items()])
             yield (
                 f"phase {phase.name} lasts {text.seconds(most)}, and no {what} falls in it: the run will be "
                 f"inconclusive; {text.seconds(need)} are needed at least"
@@ -124,7 +155,7 @@ def _healthy(experiment: Experiment) -> Iterator[str]:
     if not any(commands(phase) for phase in experiment.phases):
         return
     seconds = healthy(experiment)
-    needed = max(FEWEST / float(each.rate) for each in experiment.load.operations)
+    needed = max(_seconds_for(FEWEST, each) for each in experiment.load.operations)
     if seconds >= needed:
         return
     says = "no phase comes before the first fault: whether users were served well before it is not measured, and "
@@ -135,10 +166,40 @@ def _healthy(experiment: Experiment) -> Iterator[str]:
     yield f"{says}; {text.seconds(needed)} are needed for {FEWEST} arrivals of each operation"
 
 
+def _seconds_for(number: int, operation: Operation) -> float:
+    """How long (s) from the first phase on so many arrivals take."""
+    if not operation.changes:
+        return number / float(operation.rate)
+    low, high = 0.0, number / float(operation.rate)
+    while high - low > 1e-3:
+        middle = (low + high) / 2
+        low, high = (middle, high) if operation.profile.number(middle) < number else (low, middle)
+    return high
+
+
+def _changes(experiment: Experiment) -> Iterator[str]:
+    """A rate that would change after the last phase."""
+    seconds = sum(length(phase).most for phase in experiment.phases)
+    for operation in experiment.load.operations:
+        last = operation.changes[-1][0] if operation.changes else 0.0
+        if experiment.phases and last > seconds:
+            yield (
+                f"the rate of {operation.name} changes until {text.seconds(last)} after the begin of the first phase, "
+                f"and the phases last {text.seconds(seconds)} at most: it never comes to "
+                + per_second(operation.changes[-1][1])
+            )
+
+
 def _writes(experiment: Experiment) -> Iterator[str]:
     opened = [each for each in experiment.load.operations if each.writes]
     if not opened or len(opened) < len(experiment.load.writers):
         return
     seconds = sum(length(phase).most for phase in experiment.phases)
-    if seconds > 0 and (note := enough.foreseen(sum(each.documents for each in opened), seconds)):
+    if seconds <= 0:
+        return
+    rates = [
+        each.profile.expected(0.0, seconds) / seconds * each.items if each.changes else each.documents
+        for each in opened
+    ]
+    if note := enough.foreseen(sum(rates), seconds):
         yield note

@@ -440,8 +440,8 @@ def foresee(prospect: Prospect) -> Iterator[str]:
         yield from prospect.needs(FEWEST, rate, f"{op}s")
     needed = latency.needed(0.99)
     for op, rate in rates.items() if step == "latency" else ():
-        if rate * prospect.healthy < needed:
-            lasts = f"{text.count(rate * prospect.healthy)} {op}s come before the first command"
+        if (before := (prospect.before or {}).get(op, rate * prospect.healthy)) < needed:
+            lasts = f"{text.count(before)} {op}s come before the first command"
             yield f"{prospect.what} will be inconclusive: {lasts}, and {needed} are needed for a baseline"
     watch = prospect.watch.most
     yield from prospect.decides(watch, f"it is watched for {text.seconds(watch)}, until the next command")

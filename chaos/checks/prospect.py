@@ -28,7 +28,8 @@ class Length:
 @dataclass(frozen=True)
 class Prospect:
     """One expectation in one phase. ``quantity``: its metric without the operation, ``op`` and ``rate`` (arrivals per
-    second) of it, None for a metric of the cluster; ``rates`` of all operations, ``writes`` of those that write.
+    second) of it, None for a metric of the cluster; ``rates`` of all operations, ``writes`` of those that write. Where
+    rates change these are what the phase has at most; ``lowest``: the operation's lowest rate.
 
     ``phase`` lasts ``length``; ``watch`` is that and what follows until the next command. ``healthy``: the seconds
     before the first command of the run. ``timeout`` (s): after which a request counts as unanswered; None where clients
@@ -46,6 +47,9 @@ class Prospect:
     rate: float = 0.0
     rates: Mapping[str, float] | None = None
     writes: float = 0.0
+    lowest: float | None = None
+    before: Mapping[str, float] | None = None
+    """Arrivals of all operations in the :attr:`healthy` seconds."""
     timeout: float | None = None
     healthy: float = 0.0
     looks: float = 0.0
@@ -53,6 +57,11 @@ class Prospect:
     @property
     def what(self) -> str:
         return f"{self.text} in {self.phase}"
+
+    @property
+    def window_rate(self) -> float:
+        """The rate by which windows are made."""
+        return self.rate if self.lowest is None else self.lowest
 
     @property
     def upper(self) -> bool:

@@ -21,10 +21,11 @@ import numpy as np
 import numpy.typing as npt
 
 from chaos.base.operations import ADMIN
+from chaos.base.rates import Piece, Profile
 from chaos.checks.arrivals import SECOND, UNANSWERED, Arrivals, Bools, Compact, Floats, Ints, per_window
 from chaos.history import during, models
 from chaos.history.changes import Changes
-from chaos.history.events import Event
+from chaos.history.events import Event, RatesBegin
 from chaos.history.format import ACKNOWLEDGED_ITEMS, Action
 from chaos.history.items import NAMES as ITEM_NAMES
 from chaos.history.items import Items
@@ -86,6 +87,8 @@ class HistoryLike(Protocol):
 class LoadOperation:
     """One kind of request. ``rate`` per second, ``good_within`` in seconds from the intended start.
 
+    ``changes``: how the rate changes, and ``rate`` is then the lowest; none: it never does.
+
     ``writes``: whether each arrival writes documents of its own, and ``items`` how many; ``index``: of the load's
     indices, None: its first. ``admin``: monitoring calls. ``closed``: it is a closed loop, which has no rate, and whose
     answers are good whenever they come. ``bulks``: HTTP requests that each takes where nothing is sent again: a helper
@@ -101,6 +104,17 @@ class LoadOperation:
     bulks: int = 1
     index: str | None = None
     admin: bool = False
+    changes: tuple[Piece, ...] = ()
+
+    @cached_property
+    def profile(self) -> Profile | None:
+        """The rate that changes; None: it never does."""
+        return Profile(self.changes) if self.changes else None
+
+    @property
+    def rate_text(self) -> str:
+        """The rate in words."""
+        return f"{self.rate:g}/s" if self.profile is None else self.profile.text
 
 
 @dataclass(frozen=True)
@@ -285,6 +299,29 @@ class Record:
             return int(stop[-1]["t"])
         return max((part.last for part in self.arrivals.values() if part.last is not None), default=self.last_seen)
 
+    # -- rates ----------------------------------------------------------------------------------
+
+    @cached_property
+    def rates_began(self) -> int | None:
+        """When rates that change began to (ns), as the driver was told; None: they never did."""
+        seen = self.seen(RatesBegin)
+        return seen[0].t if seen else None
+
+    def due(self, op: LoadOperation, start: int, end: int) -> float:
+        """How many arrivals of an operation its rate demands from ``start`` to ``end`` (ns)."""
+        seconds = max(0, end - start) / SECOND
+        if op.profile is None or self.rates_began is None:
+            return (op.rate if op.profile is None else op.profile.first) * seconds
+        begin = (start - self.rates_began) / SECOND
+        return op.profile.expected(begin, begin + seconds)
+
+    def corners(self, op: LoadOperation, start: int, end: int) -> list[tuple[float, float]]:
+        """(Seconds from ``start``, the rate then) where the line of a rate that changes bends or jumps."""
+        if op.profile is None or self.rates_began is None or end <= start:
+            return []
+        begin = (start - self.rates_began) / SECOND
+        return [(at - begin, rate) for at, rate in op.profile.corners(begin, begin + (end - start) / SECOND)]
+
     # -- the load's index -----------------------------------------------------------------------
 
     @cached_property
@@ -383,7 +420,7 @@ class Record:
         return self.arrivals[op].in_phase(span.index)
 
     def window(self, op: str) -> float:
-        """Seconds of one window: 1, or wider so that it holds 100 arrivals (docs/statistics.md)."""
+        """Seconds of one window: 1, or wider so that it holds 100 arrivals (docs/statistics.md), at the lowest rate."""
         rate = next(item.rate for item in self.operations if item.name == op)
         return window_width(rate)
 
@@ -425,6 +462,7 @@ def _operations(experiment: Mapping[str, Any]) -> tuple[LoadOperation, ...]:
             bulks=_bulks(given),
             index=given.get("index"),
             admin=given.get("operation") == ADMIN,
+            changes=tuple((float(at), float(first), float(last)) for at, first, last in given.get("changes") or ()),
         )
         for name, given in models.operations(experiment.get("load")).items()
     )

@@ -200,7 +200,7 @@ def stable_for(width: float) -> float:
 def foresee(prospect: Prospect) -> Iterator[str]:
     """Too few arrivals, or a watch that ends before the bound could be shown."""
     yield from prospect.needs(FEWEST)
-    watch, stable = prospect.watch, stable_for(window_width(prospect.rate))
+    watch, stable = prospect.watch, stable_for(window_width(prospect.window_rate))
     ends = f"it is watched for {text.seconds(watch.most)}, until the next command or the end of the phases"
     late = list(prospect.decides(watch.most, ends))
     yield from late

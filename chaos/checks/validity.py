@@ -21,6 +21,7 @@ recorded have neither condition; a history without samples has not measured them
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -31,12 +32,17 @@ from chaos.base import text
 from chaos.checks import clocks, evidence, failovers, latency, refused, standing, starved, usable
 from chaos.checks.arrivals import Arrivals, Floats, ranked
 from chaos.checks.evidence import Gap, Spoils
-from chaos.checks.record import OUTCOMES, SECOND, Record, per_window, windows
+from chaos.checks.record import OUTCOMES, SECOND, LoadOperation, Record, per_window, windows
 
 LAG_P99 = 0.050
 DROPPED = 0.001
 UNKNOWN = 0.001
 CPU_P95 = 0.85
+OFFERED = 0.01
+"""Share of a window's arrivals by which a rate that changes may be missed, beside one arrival at its edges."""
+FAR = 5.0
+"""Standard deviations that random arrivals may be away from what their rate demands: chance exceeds that in one of 1.7
+million windows."""
 MEASURED = 0.9
 """Share of the phases' time for which a local lab's processors, and the pulses of instruments, must be known."""
 PATH_GROWTH = 0.1
@@ -78,6 +84,7 @@ PLAINLY = {
     "dropped": "the load driver could not send all of the load",
     "unknown": "of some requests nobody knows what became of them",
     "schedule": "{op}s were not asked for all the time",
+    "offered": "{op}s were not asked for as their rate was to change",
     "steady": "{op}s were not good even before anything was done to the cluster",
     "steered": "load balancers did not hear from the failover controller of their zone",
 }
@@ -162,7 +169,9 @@ def conditions(record: Record) -> tuple[Condition, ...]:
         ),
     ]
     for op in record.operations:
-        found.append(_schedule(record, op.name, op.rate))
+        found.append(_schedule(record, op))
+        if op.profile is not None:
+            found.append(_offered(record, op))
         if record.healthy:
             found.append(_steady(record, op.name))
         elif record.rules >= UNMEASURED and record.spans:
@@ -230,8 +239,9 @@ def widths(record: Record) -> dict[str, float]:
     return {op.name: record.window(op.name) for op in record.operations}
 
 
-def _schedule(record: Record, op: str, rate: float) -> Condition:
+def _schedule(record: Record, operation: LoadOperation) -> Condition:
     """The load was there all the time: no window of any phase without a scheduled arrival."""
+    op = operation.name
     width = record.window(op)
     empty = 0
     for span in record.spans:
@@ -243,10 +253,38 @@ def _schedule(record: Record, op: str, rate: float) -> Condition:
     number = len(record.arrivals[op])
     return Condition(
         f"schedule.{op}",
-        f"{op}s scheduled at {rate:g}/s, in windows of {text.seconds(width)}",
+        f"{op}s scheduled at {operation.rate_text}, in windows of {text.seconds(width)}",
         f"{text.count(number)}, {text.plural(empty, 'window')} without any",
         "no window without any",
         empty == 0 and number > 0,
+        Spoils.ALL,
+    )
+
+
+def _offered(record: Record, op: LoadOperation) -> Condition:
+    """A rate that changes did so as planned: in each window of each phase as many arrivals were due as it demands."""
+    load = (record.plan.get("experiment") or {}).get("load") or {}
+    random = load.get("arrivals") == "poisson"
+    worst, shown, number = 0.0, "no phase has begun", 0
+    for span in record.spans:
+        frames = windows(span.start, span.end, record.window(op.name))
+        counted = per_window(record.in_phase(op.name, span), frames, clip=True)[0] if frames else np.zeros(0)
+        for (start, end), count in zip(frames, counted.tolist(), strict=True):
+            due = record.due(op, start, end)
+            allowed = 1 + OFFERED * due + (FAR * math.sqrt(due) if random else 0.0)
+            number += 1
+            if (off := abs(count - due) / allowed) >= worst:
+                worst = off
+                at = text.seconds(record.since_start(start) or 0.0)
+                shown = f"at worst {text.count(count)} where {due:.1f} were demanded, {at} after the load's begin"
+    if record.rates_began is None:
+        worst, shown = math.inf, "the driver was never told when to begin to change"
+    return Condition(
+        f"offered.{op.name}",
+        f"{op.name}s due as their rate changes, in windows of {text.seconds(record.window(op.name))}",
+        shown,
+        "as many as the rate demands" + (", but for chance" if random else ""),
+        worst <= 1 and number > 0,
         Spoils.ALL,
     )
 

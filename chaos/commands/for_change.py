@@ -77,11 +77,13 @@ def _head(made: Planned) -> Iterator[str]:
 
 
 def _how_long(experiment: Experiment) -> str:
+    from chaos.load.driver import AHEAD_S
     from chaos.run import closing, loading
 
     most = float(experiment.guards.max)
     phases = min(sum(float(phase.longest) for phase in experiment.phases), most)
     before = loading.GREEN_SECONDS + loading.WARM_UP_LIMIT_SECONDS
+    before += AHEAD_S if any(each.changes for each in experiment.load.operations) else 0
     return (
         f"{words(phases)} at most, and what it takes to prove each change; the test ends itself after {words(most)}. "
         f"Before that up to {words(before)} to get ready, after it up to {words(closing.SETTLE_SECONDS)} until the "
@@ -162,7 +164,7 @@ def _of_its_own(made: Planned) -> Iterator[str]:
         f"{plural(copies, 'copy', 'copies')} of shards, {plural(load.documents, 'document')}. "
         "Taken back by: it is deleted, by exactly this name."
     )
-    rates = [f"{each.name} {each.rate.text}, good within {words(float(each.good_within))}" for each in load.operations]
+    rates = [f"{each.name} {each.rate_text}, good within {words(float(each.good_within))}" for each in load.operations]
     rates += [f"compare-and-set {load.cas.rate.text}"] if load.cas else []
     rates += [f"documents that are searched for {load.visibility.rate.text}"] if load.visibility else []
     caps = file.caps

@@ -253,7 +253,7 @@ def _print_plan(experiment: Any, seed: int, room: dict[str, int], offers: Any, *
         stated = experiment.good_in_file.get(operation.name)
         whose = f" (given on the command line; the file says {stated.text})" if stated is not None else ""
         out.print(
-            f"  load: {operation.name} {_requests(operation)} {operation.rate.text}, good within "
+            f"  load: {operation.name} {_requests(operation)} {operation.rate_text}, good within "
             f"{operation.good_within.text}{whose}, from zones {', '.join(experiment.client_zones)}",
             markup=False,
         )

@@ -31,6 +31,7 @@ from pydantic import (
 )
 
 from chaos.base.operations import CALLS, STREAM, USUAL, WRITE, OperationKind
+from chaos.base.rates import Piece, Profile
 from chaos.base.units import (
     NORMAL_FORM,
     Duration,
@@ -46,6 +47,7 @@ from chaos.definitions.actions import ActionParams
 from chaos.definitions.base import API_VERSION, OneOrMore, Strict
 from chaos.definitions.during import During, WaitsFor
 from chaos.definitions.expectations import Expectation, ExpectationFile
+from chaos.definitions.rates import AnyRate, ChangingRate
 from chaos.definitions.selectors import NAME
 from chaos.definitions.slis import Sli, SliLimit, SliName
 from chaos.definitions.steps import FaultParams, Step
@@ -80,7 +82,11 @@ Objective = Annotated[
     ),
 ]
 
-_RATE = Field(default=None, description="arrivals per second, open loop, for example 100/s")
+_RATE = Field(
+    default=None,
+    description="arrivals per second, open loop, for example 100/s; one that changes is "
+    "{steps: [{at: 0s, rate: 20/s}, {at: 60s, rate: 80/s}]}, or {from: 20/s, to: 100/s, over: 2m}",
+)
 _WHAT_IS_GOOD = Field(default=None, description="for example 'ok within 100ms'")
 MOST_CLIENTS = 64
 MOST_PROCESSES = 16
@@ -171,7 +177,7 @@ class OperationFile(Strict):
 
     model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["rate", "good"]}, {"required": ["clients"]}]})
 
-    rate: PositiveRate | None = _RATE
+    rate: AnyRate | None = _RATE
     good: Objective | None = _WHAT_IS_GOOD
     clients: StrictInt | None = Field(
         default=None,
@@ -481,6 +487,7 @@ _UNSAID: dict[str, Any] = {
     "searches": 1,
     "pages": 0,
     "size": 0,
+    "changes": [],
 }
 """What a normal form leaves out of operations that ask for nothing of it, so that they keep the one they had."""
 
@@ -493,6 +500,8 @@ class Operation(Strict):
     all. ``stream``: its name is the experiment's own. ``index``: of :attr:`Load.indices`; None: the load's first.
     ``calls``: of monitoring, which are made; none: all. ``actions``: what the items of bulks do; None: they create.
     ``searches``: how many each request has. ``pages`` of ``size`` documents: of reads that go through pages, else 0.
+    ``changes``: how the rate changes, from the begin of the first phase on; none: it never does. ``rate`` is then the
+    lowest.
     """
 
     name: str
@@ -512,11 +521,27 @@ class Operation(Strict):
     searches: int = 1
     pages: int = 0
     size: int = 0
+    changes: tuple[Piece, ...] = ()
+
+    @property
+    def profile(self) -> Profile:
+        """Its rate, whether it changes or not."""
+        return Profile(self.changes or ((0.0, float(self.rate), float(self.rate)),))
+
+    @property
+    def most(self) -> float:
+        """The highest rate, per second."""
+        return self.profile.highest if self.changes else float(self.rate)
+
+    @property
+    def rate_text(self) -> str:
+        """The rate in words."""
+        return self.profile.text if self.changes else self.rate.text
 
     @property
     def documents(self) -> float:
-        """Documents written per second."""
-        return float(self.rate) * self.items if self.writes else 0.0
+        """Documents written per second, at most."""
+        return self.most * self.items if self.writes else 0.0
 
     @model_validator(mode="before")
     @classmethod
@@ -1066,7 +1091,7 @@ def resolve(
 
     load = file.load
     operations = tuple(
-        Operation(rate=given.rate, good_within=given.good, **requests(name, given))  # type: ignore[arg-type]  # it has both
+        Operation(good_within=given.good, **_rates(given.rate), **requests(name, given))  # type: ignore[arg-type]  # it has both
         for name, given in load.operations.items()
     )
     closed = tuple(
@@ -1101,6 +1126,13 @@ def resolve(
         controller=file.controller,
         rates=file.rates,
     )
+
+
+def _rates(given: Rate | ChangingRate | None) -> dict[str, Any]:
+    """The rate as :class:`Operation` has it."""
+    if not isinstance(given, ChangingRate):
+        return {"rate": given}
+    return {"rate": Rate(Profile(given.pieces).lowest), "changes": given.pieces}
 
 
 def _phase(name: str, file: PhaseFile) -> Phase:

@@ -112,6 +112,8 @@ def parts(grammar: Grammar) -> dict[str, str]:
         "LoadFile": "load",
         **operations,
         "StreamFile": "load.streams.NAME",
+        "ChangingRate": "rate, where it changes",
+        "RateStep": "rate.steps, each",
         "IndexFile": "load.indices.NAME",
         **EXPERIMENT,
     }

@@ -16,6 +16,7 @@ from chaos.base.operations import USUAL
 from chaos.definitions.base import API_VERSION
 from chaos.definitions.expectations import Expectation
 from chaos.definitions.experiment import TIMESTAMP, ClosedLoop, Experiment, Load, Operation, Phase, Rolled
+from chaos.definitions.rates import written as written_rate
 from chaos.definitions.steps import Step
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./%-]*(?: [A-Za-z0-9_./%()-]+)*|[0-9]+(?:\.[0-9]+)?[A-Za-z%/]+")
@@ -139,7 +140,8 @@ def _rolled(given: Rolled) -> dict[str, Any]:
 def _operation(given: Operation | ClosedLoop) -> dict[str, Any]:
     if isinstance(given, ClosedLoop):
         return {"clients": given.clients} | _requests(given)
-    return {"rate": given.rate, "good": f"ok within {given.good_within.text}"} | _requests(given)
+    rate = written_rate(given.changes) if given.changes else given.rate
+    return {"rate": rate, "good": f"ok within {given.good_within.text}"} | _requests(given)
 
 
 def _requests(operation: Operation | ClosedLoop) -> dict[str, Any]:

@@ -153,6 +153,11 @@ class MachineDecides(Event, kind="machine.decides"):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RatesBegin(Event, kind="rates.begin"):
+    """Rates of the load that change began to, at this time, of which the driver had been told before."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class PhaseStart(Event, kind="phase.start"):
     phase: str
     index: int

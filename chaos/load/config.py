@@ -17,6 +17,7 @@ from pydantic import (
 
 from chaos.base.access import PLAIN, Access
 from chaos.base.operations import Answer
+from chaos.base.rates import Profile
 from chaos.opensearch.requests import RolledKind
 
 AFTER_FAILURE_S = 0.1
@@ -98,8 +99,8 @@ class OperationConfig(_Data):
     ``place``: of which of :attr:`DriverConfig.indices` it is; None: the load's first index. ``calls``: of monitoring,
     which are made; none: all. ``actions``: of the items of bulks, how often they create, update and delete; None: they
     only create. ``searches``: how many each request has. ``pages`` and ``size``: of a read that goes through pages, how
-    many at most, of so many documents. ``changes``: how the rate changes (pieces of :mod:`chaos.load.rates`, from the
-    load's start); ``rate`` is then the highest, by which pools are made.
+    many at most, of so many documents. ``changes``: how the rate changes (pieces of :mod:`chaos.base.rates`, from the
+    begin of the first phase); ``rate`` is then the highest, by which pools are made.
     """
 
     name: str
@@ -128,9 +129,7 @@ class OperationConfig(_Data):
     @model_validator(mode="after")
     def _highest(self) -> OperationConfig:
         if self.changes:
-            from chaos.load.rates import Profile  # numpy, which a runner need not load for it
-
-            highest = Profile(self.changes).most
+            highest = Profile(self.changes).highest
             if highest != self.rate:
                 raise ValueError(
                     f"the rate of {self.name} is {self.rate:g}/s at most, and its pieces reach {highest:g}/s"

@@ -1,9 +1,9 @@
 """The child's end of the socket to the parent, of every driver: JSON lines, one a message.
 
-The parent says first ``{"config": …, "parent": {"pid", "main_thread"}}``, then ``{"do": "go", "start_ns"}`` and
-``{"do": "stop", "at_once"}``. A driver says ``{"says": "ready"}``, once a second ``{"says": "status", …}``, and at its
-end ``{"says": "stopped"}`` or ``{"says": "error", "error"}``. The end of that socket means that the parent is dead: the
-driver writes what it has, and exits.
+The parent says first ``{"config": …, "parent": {"pid", "main_thread"}}``, then ``{"do": "go", "start_ns"}``, of rates
+that change ``{"do": "begin", "at_ns"}``, and ``{"do": "stop", "at_once"}``. A driver says ``{"says": "ready"}``, once a
+second ``{"says": "status", …}``, and at its end ``{"says": "stopped"}`` or ``{"says": "error", "error"}``. The end of
+that socket means that the parent is dead: the driver writes what it has, and exits.
 """
 
 from __future__ import annotations

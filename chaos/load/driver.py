@@ -27,6 +27,9 @@ from chaos.load.config import DriverConfig
 from chaos.load.control import CONTROL
 
 _READY_S = 30.0
+AHEAD_S = 4.0
+"""How long before rates begin to change a driver must hear of it: it has planned up to two seconds ahead, and may be
+late itself."""
 SILENT_SECONDS = 10.0
 """The driver speaks every second, from the control group that comes first of all. Ten words missed in a row are no
 busy moment any more: it stands still, and what would be recorded from now on is nothing."""
@@ -104,6 +107,13 @@ class Driver:
         start = time.monotonic_ns() + 100_000_000 if start_ns is None else start_ns
         self._tell({"do": "go", "start_ns": start})
         return start
+
+    def begin(self, at_ns: int) -> None:
+        """Let rates that change begin to at ``at_ns`` (CLOCK_MONOTONIC), which must be :data:`AHEAD_S` ahead.
+
+        Raises :class:`DriverError` when the driver is dead.
+        """
+        self._tell({"do": "begin", "at_ns": at_ns})
 
     @property
     def status(self) -> dict[str, Any]:

@@ -104,6 +104,11 @@ class Drivers:
             each.go(start)
         return start
 
+    def begin(self, at_ns: int) -> None:
+        """Let rates that change begin to, of all processes at the same moment."""
+        for each in self.processes:
+            each.begin(at_ns)
+
     @property
     def status(self) -> dict[str, Any]:
         """The last words of all as one; empty until each has spoken."""

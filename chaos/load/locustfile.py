@@ -99,6 +99,8 @@ def _obey(control: Control, environment: Environment, engine: Engine, fail: Call
     while (message := control.read()) is not None:
         if message["do"] == "go":
             engine.go(int(message["start_ns"]))
+        elif message["do"] == "begin":
+            engine.begin(int(message["at_ns"]))
         elif message["do"] == "stop":
             engine.stop(at_once=bool(message.get("at_once")))
             control.say({"says": "stopped"})

@@ -1,65 +1,56 @@
-"""A rate of arrivals that changes with time: steps and ramps, and what follows from them by arithmetic."""
+"""When the arrivals of a rate that changes come, for a load that is on before the rate begins to change."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 
-Piece = tuple[float, float, float]
-"""From when (seconds from the load's start), at which rate (per second) it begins, and at which it ends. The last piece
-never ends, so its two rates are the same."""
+from chaos.base.rates import Piece, Profile
 
 
-def steps(*given: tuple[float, float]) -> tuple[Piece, ...]:
-    """Pieces of a rate that stays: ``(from when, rate)``."""
-    return tuple((at, rate, rate) for at, rate in given)
+class VaryingRate:
+    """A rate that changes, on the clock of a load: seconds from the load's start.
 
-
-def ramp(first: float, last: float, over: float) -> tuple[Piece, ...]:
-    """Pieces of a rate that grows, or falls, evenly for ``over`` seconds, and then stays."""
-    return (0.0, first, last), (over, last, last)
-
-
-class Profile:
-    """A rate that changes. Raises ValueError where the pieces make none. Before its first piece nothing arrives."""
+    It is as in its first moment until :meth:`begin` says when it begins to change, which nobody knows when the load
+    starts. Raises ValueError where the pieces make no rate.
+    """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
-        if not pieces or pieces[0][0] != 0:
-            raise ValueError("the first piece of a rate begins at 0 s")
-        if any(later <= earlier for (earlier, *_), (later, *_) in pairwise(pieces)):
-            raise ValueError(
-                f"the pieces of a rate begin one after the other, and not at {[at for at, *_ in pieces]} s"
-            )
-        table = np.array(pieces, np.float64)
-        self._at, self._first, self._last = table.T
-        if not np.isfinite(table).all() or (table < 0).any():
-            raise ValueError("a rate and its times are finite, and never below 0")
-        if self._first[-1] != self._last[-1]:
-            raise ValueError("the last piece of a rate never ends, so it stays as it begins")
-        if not self._first.any() and not self._last.any():
-            raise ValueError("a rate of 0 all the time: no request would ever be sent")
-        lengths = np.diff(self._at)
-        self._slope = np.append((self._last - self._first)[:-1] / lengths, 0.0)
-        whole = (self._first + self._last)[:-1] / 2 * lengths
-        self._before = np.append(0.0, np.cumsum(whole))
+        self.profile = Profile(pieces)
+        self.zero = math.inf
+        self._before = np.array([self.profile.number(at) for at, *_ in self.profile.pieces])
+        self._at, self._first, last = np.array(self.profile.pieces, np.float64).T
+        self._slope = np.append((last - self._first)[:-1] / np.diff(self._at), 0.0)
+
+    def begin(self, seconds: float) -> None:
+        """It begins to change at this moment."""
+        self.zero = seconds
 
     @property
-    def most(self) -> float:
-        """The highest rate, per second."""
-        return float(max(self._first.max(), self._last.max()))
+    def _waited(self) -> float:
+        """How many arrivals are expected before it begins to change."""
+        return self.profile.first * self.zero if self.profile.first else 0.0
 
     def number(self, seconds: float) -> float:
-        """How many arrivals are expected from the start until then: the integral of the rate."""
-        if seconds <= 0:
-            return 0.0
-        piece = int(np.searchsorted(self._at, seconds, side="right")) - 1
-        into = seconds - self._at[piece]
-        return float(self._before[piece] + (self._first[piece] + self._slope[piece] * into / 2) * into)
+        """How many arrivals are expected from the load's start until then: the integral of the rate."""
+        if seconds <= self.zero:
+            return max(0.0, self.profile.first * seconds)
+        return self._waited + self.profile.number(seconds - self.zero)
 
     def when(self, numbers: np.ndarray) -> np.ndarray:
         """The seconds at which :meth:`number` reaches each of ``numbers`` (0 or more); infinite where it never does."""
+        found = np.full(len(numbers), np.inf)
+        early = numbers < self._waited
+        if early.any():  # only where the first rate is above 0
+            found[early] = numbers[early] / self.profile.first
+        if math.isfinite(self.zero):
+            found[~early] = self.zero + self._after(numbers[~early] - self._waited)
+        return found
+
+    def _after(self, numbers: np.ndarray) -> np.ndarray:
+        """The seconds from when it begins to change, as of :meth:`when`."""
         piece = np.searchsorted(self._before, numbers, side="right") - 1
         missing = np.maximum(numbers - self._before[piece], 0)
         first, slope = self._first[piece], self._slope[piece]

@@ -6,7 +6,8 @@ whole second it lies in (poisson: a Poisson count per second, spread evenly at r
 same process as exponential gaps).
 
 Of a rate that changes, both laws hold for its integral: evenly spaced arrivals come where it passes whole numbers and
-the shift, and random ones are spread over what it grows by in a second.
+the shift, and random ones are spread over what it grows by in a second. It begins to change at a moment that is told
+while the load is on (:meth:`Schedule.begin`); what was planned before is what is planned with that moment known.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chaos.history.format import SCHEDULED
-from chaos.load.rates import Profile
+from chaos.load.rates import VaryingRate
 
 SECOND = 1_000_000_000
 _MARGIN = 1e-3  # of a period: keeps an even plan's arrivals off the edges of seconds, where rounding decides
@@ -55,10 +56,10 @@ class Schedule:
     operation, the operations shifted against each other by a seeded fraction of their period) or ``poisson``.
     """
 
-    def __init__(self, rates: Sequence[float | Profile], law: str, seed: int, share: Share = ALL) -> None:
+    def __init__(self, rates: Sequence[float | VaryingRate], law: str, seed: int, share: Share = ALL) -> None:
         if law not in ("uniform", "poisson"):
             raise ValueError(f"unknown arrival law {law!r}")
-        self.rates = tuple(rate if isinstance(rate, Profile) else float(rate) for rate in rates)
+        self.rates = tuple(rate if isinstance(rate, VaryingRate) else float(rate) for rate in rates)
         self.law = law
         self.seed = seed
         self._shift = [
@@ -70,6 +71,17 @@ class Schedule:
         self._gone = [0] * len(self.rates)
         self._next_k = 0
 
+    def begin(self, at: int) -> None:
+        """Rates that change begin to at this time. It is to be later than all that is planned, which stays as it is."""
+        for rate in self.rates:
+            if isinstance(rate, VaryingRate):
+                rate.begin(at / SECOND)
+
+    @property
+    def planned_to(self) -> int:
+        """Up to when (ns) arrivals are planned."""
+        return self._planned_to
+
     def times(self, op: int, begin: int, end: int) -> np.ndarray:
         """The times (int64 ns, ascending) of one operation's arrivals in ``[begin, end)``."""
         if end <= begin:
@@ -78,7 +90,7 @@ class Schedule:
 
     def _even(self, op: int, begin: int, end: int) -> np.ndarray:
         rate, shift = self.rates[op], self._shift[op]
-        if isinstance(rate, Profile):
+        if isinstance(rate, VaryingRate):
             return self._even_in(rate, shift, begin, end)
         first = max(0, math.floor(begin * rate / SECOND - shift) - 1)
         last = math.ceil(end * rate / SECOND - shift) + 1
@@ -87,10 +99,10 @@ class Schedule:
         return times[(times >= begin) & (times < end)]
 
     @staticmethod
-    def _even_in(profile: Profile, shift: float, begin: int, end: int) -> np.ndarray:
-        first = max(0, math.floor(profile.number(begin / SECOND) - shift) - 1)
-        last = math.ceil(profile.number(end / SECOND) - shift) + 1
-        seconds = profile.when(np.arange(first, last + 1, dtype=np.float64) + shift)
+    def _even_in(rate: VaryingRate, shift: float, begin: int, end: int) -> np.ndarray:
+        first = max(0, math.floor(rate.number(begin / SECOND) - shift) - 1)
+        last = math.ceil(rate.number(end / SECOND) - shift) + 1
+        seconds = rate.when(np.arange(first, last + 1, dtype=np.float64) + shift)
         times = (seconds[np.isfinite(seconds)] * SECOND).astype(np.int64)
         own: np.ndarray = times[(times >= begin) & (times < end)]
         return own
@@ -103,7 +115,7 @@ class Schedule:
     def _random_second(self, op: int, second: int) -> np.ndarray:
         rng = np.random.default_rng([self.seed, op, second])
         rate = self.rates[op]
-        if isinstance(rate, Profile):
+        if isinstance(rate, VaryingRate):
             before = rate.number(second)
             grown = max(0.0, rate.number(second + 1) - before)  # at rest rounding may leave a little less than nothing
             numbers = before + np.sort(rng.random(rng.poisson(grown))) * grown

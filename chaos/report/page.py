@@ -324,7 +324,7 @@ def _matrix(record: Record, findings: FindingsFile) -> list[dict[str, Any]]:
         rows.append(
             {
                 "op": f"{op.name.capitalize()}s",
-                "note": f"{op.rate:g}/s, good is ok within {objectives.get(op.name) or text.seconds(op.good_within)}",
+                "note": f"{op.rate_text}, good is ok within {objectives.get(op.name) or text.seconds(op.good_within)}",
                 "cells": cells,
             }
         )

@@ -6,6 +6,7 @@ margins and the scale of the time axis, so they line up under each other.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -180,6 +181,8 @@ class Figure:
     grid: tuple[tuple[float, str], ...]
     fine: dict[str, Any]
     """Columns of finer bins for zoom and hover: seconds, arrivals per second by kind, latencies in milliseconds."""
+    offered: str = ""
+    """The rate with which requests were due, as a path, where it changes."""
 
 
 @dataclass(frozen=True)
@@ -512,7 +515,8 @@ def _figure(axis: Axis, record: Record, op: LoadOperation) -> Figure:
     lengths = np.minimum(size, axis.seconds - np.arange(number) * size)
     rates = counts / np.maximum(lengths, 1e-9)[:, None]
     whole = rates[lengths >= size / 2] if (lengths >= size / 2).any() else rates
-    top = float(max(whole.sum(axis=1).max(initial=0), 1e-9)) * 1.02
+    offered = record.corners(op, record.origin, _due_until(axis, record))
+    top = float(max([whole.sum(axis=1).max(initial=0), 1e-9, *(rate for _, rate in offered)])) * 1.02
     bars = []
     p50: list[tuple[float, float | None]] = []
     p99: list[tuple[float, float | None]] = []
@@ -575,7 +579,16 @@ def _figure(axis: Axis, record: Record, op: LoadOperation) -> Figure:
         objective=f"objective {text.seconds(op.good_within)}",
         grid=tuple((_y_latency(value), text.seconds(value)) for value in (1e-3, 1e-2, 1e-1, 1.0, 10.0)),
         fine=_fine(axis, record, op, arrivals),
+        offered="".join(
+            f"{'L' if place else 'M'}{axis.x(at):g} {BAR_TOP + BAR_HEIGHT * (1 - rate / top):.1f}"
+            for place, (at, rate) in enumerate(offered)
+        ),
     )
+
+
+def _due_until(axis: Axis, record: Record) -> int:
+    """Until when (ns) of what is drawn the load went on."""
+    return min(record.origin + int(axis.seconds * SECOND), record.load_end)
 
 
 def _heat_row(latency: Floats) -> Ints:
@@ -624,6 +637,10 @@ def _fine(axis: Axis, record: Record, op: LoadOperation, arrivals: Arrivals) -> 
         for name, share in (("p50", 0.5), ("p99", 0.99)):
             value = float(values[math.ceil(share * len(values)) - 1]) if len(values) else math.inf
             found[name].append(None if math.isinf(value) else _short(value * 1000))
+    if op.profile is not None and record.rates_began is not None:
+        last = _due_until(axis, record)
+        edges = [min(record.origin + int(place * size * SECOND), last) for place in range(number + 1)]
+        columns["offered"] = [_short(record.due(op, *each) / size) for each in itertools.pairwise(edges)]
     return {"step": size, "seconds": round(axis.seconds, 3), "objective": op.good_within * 1000, **columns, **found}
 
 

@@ -116,7 +116,12 @@ class Loading(RunState):
             index=self.index,
             alias=self.indices.first.alias,
             operations=tuple(
-                OperationConfig(rate=float(each.rate), good_within_s=float(each.good_within), **self._requests(each))
+                OperationConfig(
+                    rate=each.most,
+                    changes=each.changes,
+                    good_within_s=float(each.good_within),
+                    **self._requests(each),
+                )
                 for each in load.operations
             ),
             closed=tuple(ClosedConfig(clients=each.clients, **self._requests(each)) for each in load.closed),
@@ -299,7 +304,7 @@ class Loading(RunState):
         self.reporter.line(
             "load on: "
             + ", ".join(
-                [f"{each.name} {each.rate.text}" for each in self.experiment.load.operations]
+                [f"{each.name} {each.rate_text}" for each in self.experiment.load.operations]
                 + [f"{each.name} by {each.clients} clients" for each in self.experiment.load.closed]
             )
             + f" from zones {', '.join(self.experiment.client_zones)}"

@@ -76,7 +76,7 @@ def most_requests(experiment: Experiment) -> float:
     load = experiment.load
     tries = load.client.attempts
     rate = sum(
-        float(each.rate)
+        each.most
         * each.items
         * each.searches
         * (each.pages + 2 if each.pages else 1)

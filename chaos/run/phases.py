@@ -14,7 +14,8 @@ from chaos.faults.fault import Fault
 from chaos.faults.lifecycle import Active
 from chaos.faults.patience import patiently
 from chaos.faults.select import ready
-from chaos.history.events import Clock, PhaseEnd, PhaseStart
+from chaos.history.events import Clock, PhaseEnd, PhaseStart, RatesBegin
+from chaos.load.driver import AHEAD_S, DriverError
 from chaos.opensearch.views import View, await_green, elected
 from chaos.run import noticing
 from chaos.run.during import Waiting
@@ -42,6 +43,8 @@ class Phases(Waiting):
         if number == 0 and not phase.undo:
             self.ask_allowed(number)
             self.prepare_step(number)
+        if number == 0:
+            self.begin_rates()
         Clock().write(self.events)
         PhaseStart(phase=phase.name, index=number, scripted_wait=phase.scripted_wait).write(self.events)
         began = time.monotonic()
@@ -72,6 +75,22 @@ class Phases(Waiting):
         seen = {} if phase.until is None else self.noticed
         PhaseEnd(phase=phase.name, reason=reason, looked=round(looked, 3), **seen).write(self.events)
         self.refuse_vanished()
+
+    def begin_rates(self) -> None:
+        """Let rates of the load that change begin to, and wait until they do. Raises as :meth:`tick` does."""
+        if self.driver is None or not any(each.changes for each in self.experiment.load.operations):
+            return
+        self.stop.check()
+        at = time.monotonic_ns() + round(AHEAD_S * 1e9)
+        try:
+            self.driver.begin(at)
+        except DriverError:
+            self.stop.check()  # it may be gone because of that
+            raise
+        while (left := (at - time.monotonic_ns()) / 1e9) > 0:
+            self.tick("waiting for the moment from which rates change")
+            time.sleep(min(left, TICK_SECONDS))
+        RatesBegin().write(self.events, t=at)
 
     def look_step(self, number: int) -> float:
         """Prove once more what is to be undone next, while its phase lasts: the next one's clocks begin with the undo.

@@ -135,9 +135,9 @@ def of_record(experiment: Experiment) -> Need:
     """What one run's folder needs, at its largest."""
     load, nodes = experiment.load, len(experiment.topology.nodes)
     data = len(experiment.topology.data_nodes)
-    arrivals = sum(float(each.rate) * (ARRIVAL_BYTES + STALE_BYTES * (not each.writes)) for each in load.operations)
+    arrivals = sum(each.most * (ARRIVAL_BYTES + STALE_BYTES * (not each.writes)) for each in load.operations)
     arrivals += sum(
-        (each.documents + float(each.rate) * ITEMS_HEAD) * (1 if each.client is None else 2)  # what it told, too
+        (each.documents + each.most * ITEMS_HEAD) * (1 if each.client is None else 2)  # what it told, too
         for each in load.operations
         if each.items > 1
     )

@@ -14,6 +14,7 @@ from typing import Any
 
 from chaos.base import text
 from chaos.base.errors import ChaosError, InvalidInput
+from chaos.base.rates import Profile
 from chaos.checks import evaluate
 from chaos.checks.models import FindingsFile
 from chaos.definitions import Duration, Experiment
@@ -79,6 +80,12 @@ def _both(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(name for each in (old, new) for name in models.operations(each.get("load"))))
 
 
+def _rate(operation: Mapping[str, Any]) -> str:
+    """The rate of an operation in normal form, in words."""
+    changes = operation.get("changes")
+    return Profile(changes).text if changes else f"{operation.get('rate'):g}/s"
+
+
 def _notes(new: dict[str, Any], old: dict[str, Any]) -> list[str]:
     notes = []
     had = {str(phase.get("name")): phase for phase in old.get("phases") or []}
@@ -103,8 +110,8 @@ def _notes(new: dict[str, Any], old: dict[str, Any]) -> list[str]:
         ours, theirs = ((each.get("load") or {}).get(op) for each in (old, new))
         if not ours or not theirs:
             continue
-        if ours.get("rate") != theirs.get("rate"):
-            notes.append(f"{op}s ran at {ours.get('rate'):g}/s, not at {theirs['rate']:g}/s")
+        if any(ours.get(key) != theirs.get(key) for key in ("rate", "changes")):
+            notes.append(f"{op}s ran at {_rate(ours)}, not at {_rate(theirs)}")
         if ours.get("good_within") != theirs.get("good_within"):
             notes.append(
                 f"good {op}s are now within {text.seconds(theirs['good_within'])}, "

@@ -17,6 +17,7 @@ import pytest
 from load_stub import WRONG, Server, serving
 
 from chaos.base.paths import ProcessIdentity
+from chaos.base.rates import Profile, ramp, steps
 from chaos.history import History
 from chaos.history.format import ARRIVAL
 from chaos.history.format import SCHEDULED as PLANNED
@@ -35,7 +36,6 @@ from chaos.load.config import (
 )
 from chaos.load.driver import Driver, DriverError
 from chaos.load.examples import MOST
-from chaos.load.rates import Profile, ramp, steps
 from chaos.observe.written import Written
 from chaos.opensearch.rest import LARGEST
 
@@ -130,8 +130,8 @@ def test_clients_that_go_through_a_load_balancer_of_others_ask_it_alone(run, dri
 
 @pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.full)])
 def test_rates_that_change_are_sent_as_planned(run, drive, processes):
-    """A ramp, and one that rests for a while and then for good: each second is written down before it is due."""
-    changes = {"read": ramp(0, 60, 3), "write": steps((0, 20), (1, 0))}
+    """Until they are told to change they are as at first, then they are as their pieces say."""
+    changes = {"read": ramp(10, 60, 3), "write": steps((0, 20), (1, 0))}
     operations = tuple(
         OperationConfig(name=name, kind=kind, rate=rate, changes=changes[name])
         for name, kind, rate in (("read", "search", 60), ("write", "index", 20))
@@ -139,13 +139,18 @@ def test_rates_that_change_are_sent_as_planned(run, drive, processes):
     with serving() as server:
         begins: list[int] = []
         driver = drive(config(run, server, operations=operations, processes=processes), begins)
-        wait_for(lambda: driver.status.get("sent_total", 0) > 120)  # in the fourth second
+        zero = begins[0] + int(2.5 * SECOND)  # two seconds are planned at once
+        driver.begin(zero)
+        wait_for(lambda: driver.status.get("t", 0) > zero + 4 * SECOND)
         assert driver.stop()
-    arrivals = History.open(run).arrivals
+    history = History.open(run)
+    told = [each for each in history.driver if each["kind"] == "rates.begin"]
+    assert [(each["at"], each["late_ns"]) for each in told] == [(zero, 0)] * processes
+    arrivals = history.arrivals
     assert set(arrivals.outcome) == {"ok"}
     for name, pieces in changes.items():
-        profile, intended = Profile(pieces), (arrivals[arrivals.op == name].intended - begins[0]) / SECOND
-        for second in range(3):
+        profile, intended = Profile(pieces), (arrivals[arrivals.op == name].intended - zero) / SECOND
+        for second in range(-2, 3):
             expected = profile.number(second + 1) - profile.number(second)
             assert abs(((intended >= second) & (intended < second + 1)).sum() - expected) <= 1
 
@@ -156,10 +161,11 @@ def test_a_load_that_rests_is_not_planned_far_ahead(run, drive):
     with serving() as server:
         begins: list[int] = []
         driver = drive(config(run, server, operations=(read,)), begins)
-        wait_for(lambda: driver.status.get("t", 0) - begins[0] > 3 * SECOND)
+        driver.begin(begins[0] + 2 * SECOND)
+        wait_for(lambda: driver.status.get("t", 0) - begins[0] > 5 * SECOND)
         assert driver.stop()
-    assert len(History.open(run).arrivals) == 40
-    assert (run / "history" / SCHEDULED).stat().st_size == 40 * PLANNED.itemsize
+    assert len(History.open(run).arrivals) == 3 * 40
+    assert (run / "history" / SCHEDULED).stat().st_size == 3 * 40 * PLANNED.itemsize
 
 
 def test_the_status_counts_as_good_what_came_in_time(run, drive):

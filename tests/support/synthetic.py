@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from chaos.base.rates import Piece, Profile
 from chaos.history import seal
 from chaos.history.format import ARRIVAL, NO_INDEX, SCHEDULED, Outcome
 from chaos.history.reader import OUTCOMES, History
+from chaos.load.rates import VaryingRate
 
 S = 1_000_000_000
 T0 = 1_000_000 * S
@@ -436,6 +438,8 @@ class Story:
     """By which the run is judged; 1 is not written down, as in runs of before."""
     mutate: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] | None = None
     """A last change of the events."""
+    changes: dict[str, tuple[Piece, ...]] = field(default_factory=dict)
+    """Operations whose rate changes, and how."""
     rules: int = 1
     """By which the run is judged; one of rules 2 is sealed."""
     description: str = "The network to one zone becomes slow; the zone is then taken out and brought back."
@@ -449,7 +453,7 @@ class Story:
     def plan(self) -> dict[str, Any]:
         operation = {"search": "read", "index": "write"}
         load: dict[str, Any] = {
-            op: {"name": op, "rate": self.rate, "good_within": self.good_within, "operation": kind}
+            op: {"name": op, "rate": self.rate, "good_within": self.good_within, "operation": kind} | self._changes(op)
             if op in self.ops
             else None
             for kind, op in operation.items()
@@ -555,6 +559,10 @@ class Story:
             ],
         }
 
+    def _changes(self, op: str) -> dict[str, Any]:
+        pieces = self.changes.get(op)
+        return {"rate": Profile(pieces).lowest, "changes": [list(each) for each in pieces]} if pieces else {}
+
     def events(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
 
@@ -573,6 +581,8 @@ class Story:
             add(-0.4, "failover.ready", controller=f"controller-{zone}")
         add(-0.3, "processes.watched", processes=[f"node {node}" for node in ALL_NODES])
         add(0.0, "load.start")
+        if self.changes:
+            add(0.0, "rates.begin")
         at = 0.0
         for index, chapter in enumerate(self.chapters):
             add(at, "phase.start", phase=chapter.name, index=index, scripted_wait=chapter.scripted_wait)
@@ -675,6 +685,11 @@ class Story:
                 if op not in self.ops:
                     continue
                 t = np.arange(number * 0.5 / self.rate, chapter.seconds, 1 / self.rate)
+                if op in self.changes:
+                    rate = VaryingRate(self.changes[op])
+                    rate.begin(0.0)
+                    t = rate.when(np.arange(rate.number(begin + chapter.seconds)) + 0.5) - begin
+                    t = t[(t >= 0) & (t < chapter.seconds)]
                 outcome, latency = getattr(chapter, op)(t, rng)
                 rows = np.zeros(len(t), ARRIVAL)
                 rows["op"] = self.ops.index(op)

@@ -36,6 +36,7 @@
       readout.textContent = x[i].toFixed(data.step < 1 ? 1 : 0) + " s: " + data.good[i] + "/s good, " +
         data.late[i] + " late, " + data.failed[i] + " failed" +
         (data.unknown[i] ? ", " + data.unknown[i] + " without outcome" : "") +
+        (data.offered ? ", " + data.offered[i] + "/s due" : "") +
         "; p50 " + number(data.p50[i], " ms") + ", p99 " + number(data.p99[i], " ms");
     }
 
@@ -101,7 +102,8 @@
         panel(box, 140, { range: function (u, low, high) { return [0, Math.max(high, 1) * 1.05]; } }, [
           rate("good", "--good-ink", [], 2), rate("late", "--late", [6, 3], 2),
           rate("failed", "--failed", [2, 2], 2.4), rate("no outcome", "--unknown", [1, 4], 2)
-        ], [data.good, data.late, data.failed, data.unknown],
+        ].concat(data.offered ? [rate("due", "--ink", [], 1.2)] : []),
+        [data.good, data.late, data.failed, data.unknown].concat(data.offered ? [data.offered] : []),
         function (u, v) { return v.map(function (n) { return n + "/s"; }); }, range),
         panel(box, 150, { distr: 3, range: [1, 10000] }, [
           { stroke: colour("--good-ink"), width: 1.2, dash: [7, 4], points: { show: false } },

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chaos.base.rates import Profile, ramp, steps
 from chaos.load.config import OperationConfig
-from chaos.load.rates import Profile, ramp, steps
+from chaos.load.rates import VaryingRate
 from chaos.load.schedule import SECOND, Schedule, Share
 
 rates = st.lists(st.floats(0.2, 2000, allow_nan=False), min_size=1, max_size=3)
@@ -108,11 +109,21 @@ def test_a_process_has_its_own_operations_and_numbers_closed_loops_beside_them()
 
 per_second = st.integers(0, 300).map(float)
 stepped = st.lists(st.tuples(st.integers(1, 400), per_second), min_size=1, max_size=4, unique_by=lambda step: step[0])
-profiles = st.one_of(
+pieces = st.one_of(
     st.builds(ramp, per_second, per_second.map(lambda rate: rate + 1), st.floats(0.1, 5)),
     st.builds(ramp, per_second.map(lambda rate: rate + 1), per_second, st.floats(0.1, 5)),
     stepped.map(lambda given: steps((0.0, 1.0), *((at / 100, rate) for at, rate in sorted(given)))),
-).map(Profile)
+)
+
+
+def begun(pieces, at: float = 0.0) -> VaryingRate:
+    """A rate that begins to change so many seconds after the load."""
+    made = VaryingRate(pieces)
+    made.begin(at)
+    return made
+
+
+profiles = st.builds(begun, pieces, st.floats(0, 4))
 
 
 @given(profiles, laws, seeds, st.lists(st.integers(1, 6 * SECOND), max_size=6))
@@ -144,8 +155,36 @@ def test_the_time_of_a_number_is_when_the_integral_reaches_it(profile, numbers):
             assert profile.number(1e9) <= number
 
 
+@given(pieces, laws, seeds, st.integers(0, 3), st.integers(0, SECOND), st.lists(st.integers(1, 3 * SECOND), max_size=4))
+@settings(max_examples=60, deadline=None)
+def test_what_is_planned_before_a_rate_begins_to_change_is_what_is_planned_with_that_known(
+    pieces, law, seed, second, later, cuts
+):
+    zero = second * SECOND + later
+    known = Schedule([begun(pieces, zero / SECOND), 10], law, seed)
+    told = Schedule([VaryingRate(pieces), 10], law, seed)
+    parts = [told.until(cut) for cut in [*sorted(cut for cut in cuts if cut < second * SECOND), second * SECOND]]
+    told.begin(zero)
+    parts.append(told.until(6 * SECOND))
+    assert np.array_equal(known.until(6 * SECOND), np.concatenate(parts))
+    early = known.times(0, 0, zero)
+    assert law == "poisson" or abs(len(early) - Profile(pieces).first * zero / SECOND) < 1 + 1e-6
+
+
+def test_a_rate_that_is_told_late_to_change_sends_no_arrival_twice():
+    late = Schedule([VaryingRate(ramp(20, 100, 4))], "uniform", 7)
+    parts = [late.until(3 * SECOND)]
+    late.begin(2 * SECOND)
+    assert late.planned_to == 3 * SECOND
+    parts.append(late.until(8 * SECOND))
+    times = np.concatenate(parts)["intended"]
+    assert (np.diff(times) > 0).all()
+    whole = Schedule([begun(ramp(20, 100, 4), 2)], "uniform", 7).until(8 * SECOND)
+    assert abs(len(times) - len(whole)) <= 11  # what it would have grown by in the second that was planned
+
+
 def test_a_random_changing_rate_has_the_mean_and_the_spread_of_its_law():
-    schedule = Schedule([Profile(ramp(100, 300, 100))], "poisson", 3)
+    schedule = Schedule([begun(ramp(100, 300, 100))], "poisson", 3)
     halves = [len(schedule.times(0, begin * SECOND, (begin + 50) * SECOND)) for begin in (0, 50)]
     assert halves[0] == pytest.approx(7500, abs=4 * 7500**0.5)
     assert halves[1] == pytest.approx(12500, abs=4 * 12500**0.5)
@@ -154,19 +193,19 @@ def test_a_random_changing_rate_has_the_mean_and_the_spread_of_its_law():
 
 
 def test_nothing_arrives_while_the_rate_is_0():
-    profile = Profile(steps((0, 10), (1, 0), (3, 20)))
+    profile = begun(steps((0, 10), (1, 0), (3, 20)))
     for law in ("uniform", "poisson"):
         schedule = Schedule([profile], law, 5)
         assert len(schedule.times(0, SECOND, 3 * SECOND)) == 0
         assert len(schedule.times(0, 3 * SECOND, 13 * SECOND)) > 100
-    over = Schedule([Profile(steps((0, 10), (1, 0)))], "uniform", 5)
+    over = Schedule([begun(steps((0, 10), (1, 0)))], "uniform", 5)
     assert len(over.times(0, 0, 3600 * SECOND)) == 10
 
 
 @given(st.floats(0.001, 1e4), st.floats(0.01, 100))
 @settings(max_examples=100, deadline=None)
 def test_a_rate_that_falls_to_0_can_be_planned_to_its_end(first, over):
-    profile = Profile(ramp(first, 0, over))
+    profile = begun(ramp(first, 0, over))
     schedule = Schedule([profile], "poisson", 2)
     for second in range(int(over), int(over) + 3):
         times = schedule.times(0, second * SECOND, (second + 1) * SECOND)
@@ -174,7 +213,7 @@ def test_a_rate_that_falls_to_0_can_be_planned_to_its_end(first, over):
 
 
 def test_processes_share_a_changing_rate():
-    profile = Profile(ramp(20, 200, 4))
+    profile = begun(ramp(20, 200, 4))
     whole = Schedule([profile], "uniform", 9).until(6 * SECOND)
     parts = [Schedule([profile], "uniform", 9, Share(None, i, 2, i, 2)).until(6 * SECOND) for i in range(2)]
     assert np.array_equal(np.sort(np.concatenate([part["intended"] for part in parts])), whole["intended"])

@@ -1,0 +1,127 @@
+"""A rate of arrivals that changes with time, as pieces of straight lines, and what follows from them by arithmetic.
+
+Times are seconds from the zero of the rate, which is the begin of a run's first phase.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from chaos.base.units import Duration, Rate
+
+Piece = tuple[float, float, float]
+"""From when (s), at which rate (per second) it begins, and at which it ends. The last piece never ends, so its two
+rates are the same."""
+
+
+def steps(*given: tuple[float, float]) -> tuple[Piece, ...]:
+    """Pieces of a rate that stays: ``(from when, rate)``."""
+    return tuple((at, rate, rate) for at, rate in given)
+
+
+def ramp(first: float, last: float, over: float) -> tuple[Piece, ...]:
+    """Pieces of a rate that grows, or falls, evenly for ``over`` seconds, and then stays."""
+    return (0.0, first, last), (over, last, last)
+
+
+def per_second(rate: float) -> str:
+    """A rate in words: ``40/s``, ``1/min``."""
+    return Rate(rate).text
+
+
+class Profile:
+    """A rate that changes. Before its zero it is as in its first moment.
+
+    Raises ValueError where the pieces make none.
+    """
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        if not pieces or pieces[0][0] != 0:
+            raise ValueError("the first piece of a rate begins at 0 s")
+        if any(later <= earlier for (earlier, *_), (later, *_) in pairwise(pieces)):
+            raise ValueError(
+                f"the pieces of a rate begin one after the other, and not at {[at for at, *_ in pieces]} s"
+            )
+        if any(not math.isfinite(value) or value < 0 for piece in pieces for value in piece):
+            raise ValueError("a rate and its times are finite, and never below 0")
+        if pieces[-1][1] != pieces[-1][2]:
+            raise ValueError("the last piece of a rate never ends, so it stays as it begins")
+        if not any(first or last for _, first, last in pieces):
+            raise ValueError("a rate of 0 all the time: no request would ever be sent")
+        self.pieces = tuple((float(at), float(first), float(last)) for at, first, last in pieces)
+        self._at = [at for at, *_ in self.pieces]
+        self._slopes = [
+            *((last - first) / (later - at) for (at, first, last), (later, *_) in pairwise(self.pieces)),
+            0.0,
+        ]
+        self._before = [0.0]
+        """How many are expected from the zero to the begin of each piece."""
+        for (at, first, last), (later, *_) in pairwise(self.pieces):
+            self._before.append(self._before[-1] + (first + last) / 2 * (later - at))
+
+    @property
+    def first(self) -> float:
+        """The rate (per second) with which it begins, and before."""
+        return self.pieces[0][1]
+
+    @property
+    def lowest(self) -> float:
+        """The lowest rate, per second."""
+        return min(min(first, last) for _, first, last in self.pieces)
+
+    @property
+    def highest(self) -> float:
+        """The highest rate, per second."""
+        return max(max(first, last) for _, first, last in self.pieces)
+
+    def number(self, seconds: float) -> float:
+        """How many arrivals are expected from the zero until then: the integral of the rate; below 0 before."""
+        if seconds <= 0:
+            return self.first * seconds
+        piece = bisect_right(self._at, seconds) - 1
+        into = seconds - self._at[piece]
+        return self._before[piece] + (self.pieces[piece][1] + self._slopes[piece] * into / 2) * into
+
+    def expected(self, begin: float, end: float) -> float:
+        """How many arrivals are expected from one moment to another."""
+        return max(0.0, self.number(end) - self.number(begin))
+
+    def most(self, begin: float, end: float) -> float:
+        """The highest rate (per second) from one moment to another."""
+        return max(rate for _, rate in self.corners(begin, end))
+
+    def corners(self, begin: float, end: float) -> Iterator[tuple[float, float]]:
+        """(When, the rate then) where its line bends or jumps, from one moment to another, both with them."""
+        yield begin, self._rate(begin)
+        before = self.first
+        for at, first, last in self.pieces:
+            if begin < at < end:
+                yield at, before
+                if first != before:
+                    yield at, first
+            before = last
+        yield end, self._rate(end, before=True)
+
+    def _rate(self, seconds: float, *, before: bool = False) -> float:
+        """The rate at a moment; where it jumps the one after that, or ``before`` it."""
+        if seconds <= 0:
+            return self.first
+        piece = bisect_right(self._at, seconds) - 1
+        if before and seconds == self._at[piece]:
+            return self.pieces[piece - 1][2]
+        return self.pieces[piece][1] + self._slopes[piece] * (seconds - self._at[piece])
+
+    @property
+    def text(self) -> str:
+        """In words: ``40/s, evenly to 120/s from 30s to 90s``."""
+        said, now = [per_second(self.first)], self.first
+        for (at, first, last), (end, *_) in zip(self.pieces, [*self.pieces[1:], (math.inf, 0.0, 0.0)], strict=True):
+            if first != now:
+                said.append(f"{per_second(first)} from {Duration(at).text}")
+            if last != first:
+                said.append(f"evenly to {per_second(last)} from {Duration(at).text} to {Duration(end).text}")
+            now = last
+        return ", ".join(said)
