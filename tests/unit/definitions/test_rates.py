@@ -19,6 +19,7 @@ from chaos.definitions.experiment import Experiment
 from chaos.definitions.schema import schema_of
 from chaos.registry import GRAMMAR, load_experiment
 from chaos.run import notes, on_target, space
+from chaos.statistics import rejudge
 
 FILE = """\
 apiVersion: opensearch-chaos/v1
@@ -159,3 +160,10 @@ def test_notes_know_how_many_arrivals_a_phase_has(tmp_path: Path) -> None:
     late = said("{steps: [{at: 0s, rate: 40/s}, {at: 1h, rate: 80/s}]}")
     assert any("it never comes to 80/s" in each for each in late)
     assert not any("never comes" in each for each in many)
+
+
+def test_a_run_at_another_rate_than_a_new_definition_has_says_both(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    old, new = loaded(tmp_path / "old", STEPS).to_json(), loaded(tmp_path, "20/s").to_json()
+    assert "reads ran at 20/s, 80/s from 1m, not at 20/s" in rejudge._notes(new, old)
+    assert not [note for note in rejudge._notes(old, old) if "ran at" in note]

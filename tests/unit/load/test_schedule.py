@@ -4,11 +4,13 @@ import math
 
 import numpy as np
 import pytest
+from fakes import Log
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaos.base.rates import Profile, ramp, steps
 from chaos.load.config import OperationConfig
+from chaos.load.in_asyncio import Engine
 from chaos.load.rates import VaryingRate
 from chaos.load.schedule import SECOND, Schedule, Share
 
@@ -252,3 +254,14 @@ def test_a_driver_is_told_the_highest_of_its_rates():
     assert "changes" not in OperationConfig(rate=60, **given).model_dump()
     with pytest.raises(ValueError, match="reach 60/s"):
         OperationConfig(rate=40, changes=ramp(20, 60, 10), **given)
+
+
+@pytest.mark.parametrize(("heard", "late"), [(1, 0), (4, SECOND)])
+def test_the_driver_in_asyncio_says_how_much_too_late_it_was_told(heard, late):
+    engine, log = object.__new__(Engine), Log()
+    engine._begin, engine._events = 7 * SECOND, log
+    engine._schedule = Schedule([VaryingRate(ramp(20, 60, 10))], "uniform", 3)
+    engine._schedule.until(heard * SECOND)
+    engine.begin(10 * SECOND)
+    assert log.of("rates.begin") == [{"kind": "rates.begin", "at": 10 * SECOND, "late_ns": late}]
+    assert engine._schedule.rates[0].zero == 3
