@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from chaos.base.rates import Profile, ramp, steps
 from chaos.load.config import OperationConfig
-from chaos.load.in_asyncio import Engine
 from chaos.load.rates import VaryingRate
 from chaos.load.schedule import SECOND, Schedule, Share
 
@@ -258,6 +257,9 @@ def test_a_driver_is_told_the_highest_of_its_rates():
 
 @pytest.mark.parametrize(("heard", "late"), [(1, 0), (4, SECOND)])
 def test_the_driver_in_asyncio_says_how_much_too_late_it_was_told(heard, late):
+    pytest.importorskip("aiohttp")
+    from chaos.load.in_asyncio import Engine
+
     engine, log = object.__new__(Engine), Log()
     engine._begin, engine._events = 7 * SECOND, log
     engine._schedule = Schedule([VaryingRate(ramp(20, 60, 10))], "uniform", 3)
