@@ -144,6 +144,7 @@ class Look:
     replicas: int
     seconds: float
     bytes: int
+    checkpoints: int
     where: str
 
 
@@ -151,10 +152,12 @@ def looks(record: Record) -> list[Look]:
     """Those that are whole: a record may have been cut anywhere."""
     found = []
     for line in record.lines(FILE):
-        numbers = [line.get(name) for name in ("replicas", "seconds", "bytes")]
-        if line.get("kind") == BEHIND and all(isinstance(each, int | float) for each in numbers):
+        given = [line.get(name) for name in ("replicas", "seconds", "bytes", "checkpoints")]
+        numbers = [each for each in given if isinstance(each, int | float)]
+        if line.get("kind") == BEHIND and len(numbers) == len(given):
             where = f"shard {line.get('shard')} of {line.get('index')} on {line.get('node')}"
-            found.append(Look(int(line["t"]), int(line["replicas"]), float(line["seconds"]), int(line["bytes"]), where))
+            replicas, seconds, size, checkpoints = numbers
+            found.append(Look(int(line["t"]), int(replicas), float(seconds), int(size), int(checkpoints), where))
     return sorted(found, key=lambda look: look.t)
 
 
@@ -176,9 +179,13 @@ def _known(seen: Sequence[Look] | Sequence[Counted], span: Span) -> float:
     return covered / span.seconds if span.seconds else 0.0
 
 
+UNITS = {"seconds": "seconds", "bytes": "number", "checkpoints": "count"}
+
+
 def _measure(record: Record, span: Span, what: str) -> Measure:
-    """The largest lag (``seconds`` or ``bytes``) of a phase. Replicas of which nothing was heard could be worse."""
-    unit = "seconds" if what == "seconds" else "number"
+    """The largest lag (``seconds``, ``bytes`` or ``checkpoints``) of a phase. Replicas of which nothing was heard could
+    be worse."""
+    unit = UNITS[what]
     every = looks(record)
     if not every:
         return Measure.missing(unit, "no index of the load was seen to be of segment replication")
@@ -190,8 +197,8 @@ def _measure(record: Record, span: Span, what: str) -> Measure:
     whole = sum(look.replicas >= wanted for look in inside) / len(inside)
     if not any(look.replicas for look in inside):
         return Measure.missing(unit, "no replica had copied anything in this phase")
-    largest = max(inside, key=lambda look: look.seconds if what == "seconds" else look.bytes)
-    value = largest.seconds if what == "seconds" else float(largest.bytes)
+    largest = max(inside, key=lambda look: float(getattr(look, what)))
+    value = float(getattr(largest, what))
     says = (
         f"{largest.where}, in {text.plural(len(inside), 'look')}"
         if what == "seconds"
@@ -380,6 +387,15 @@ CHECKS = (
         831,
     ),
     _check(
+        "replication.checkpoints_behind",
+        "count",
+        lambda record, span: _measure(record, span, "checkpoints"),
+        "A replica had {measured} checkpoints of its primary still to copy",
+        "checkpoints that replicas have to copy",
+        MEANING.format("How many refreshes of its primary a replica had still to copy, at worst."),
+        833,
+    ),
+    _check(
         "replication.rejected",
         "count",
         rejected,
@@ -395,14 +411,14 @@ CHECKS = (
 # -- what the checks are tried by ----------------------------------------------------------------------
 
 
-def _lines(seconds: float, size: int, rejected: int = 0) -> Any:
+def _lines(seconds: float, size: int, rejected: int = 0, checkpoints: int = 2) -> Any:
     """``rejected``: by each of three nodes in each look."""
 
     def lines(start: int, end: int) -> list[Event]:
         where = {"index": "chaos", "shard": 1, "node": "c-data"}
         found: list[Event] = []
         for number, t in enumerate(range(start, end + 1, int(PERIOD_SECONDS * SECOND))):
-            behind = {"replicas": 6, "seconds": seconds, "checkpoints": 2, "bytes": size}
+            behind = {"replicas": 6, "seconds": seconds, "checkpoints": checkpoints, "bytes": size}
             counted = dict.fromkeys(("a-data", "b-data", "c-data"), 7 + number * rejected)
             found += [{"t": t, "kind": BEHIND, **behind, **where}, {"t": t, "kind": REJECTED, "nodes": counted}]
         return found
@@ -433,6 +449,7 @@ INSTRUMENT = Instrument(
     trials=(
         Trial("replication.lag", "<= 2s", _lines(0.3, 20_000), _lines(9.0, 20_000)),
         Trial("replication.bytes_behind", "<= 1000000", _lines(0.3, 20_000), _lines(0.3, 20_000_000)),
+        Trial("replication.checkpoints_behind", "<= 5", _lines(0.3, 20_000), _lines(0.3, 20_000, checkpoints=40)),
         Trial("replication.rejected", "0", _lines(0.3, 20_000), _lines(0.3, 20_000, rejected=2)),
     ),
     tables={"replication": table},

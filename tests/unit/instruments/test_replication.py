@@ -97,7 +97,7 @@ def run(lines: Any) -> tuple[History, Record]:
 def test_the_largest_lag_of_a_phase_decides() -> None:
     def lines(start: int, end: int) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = module._lines(0.4, 100)(start, end)
-        found[80] |= {"seconds": 7.5, "bytes": 5_000}
+        found[80] |= {"seconds": 7.5, "bytes": 5_000, "checkpoints": 9}
         return found
 
     _, record = run(lines)
@@ -105,6 +105,8 @@ def test_the_largest_lag_of_a_phase_decides() -> None:
     assert module._measure(record, where, "seconds").value == 7.5
     assert module._measure(record, where, "seconds").says.startswith("shard 1 of chaos on c-data")
     assert module._measure(record, where, "bytes").value == 5_000
+    most = module._measure(record, where, "checkpoints")
+    assert (most.value, most.unit) == (9, "count")
     others = [span for span in record.spans if span != where]
     assert {module._measure(record, span, "seconds").value for span in others} == {0.4}
 
