@@ -56,10 +56,13 @@ class Gap:
     """Whether an external actor did it who may have broken a promise about data himself: then not even that stands."""
     may_break: tuple[str, ...] | None = None
     """The metrics of data that he can have broken; None: all. Where some are named, of data no others are spoiled."""
+    excused: tuple[str, ...] = ()
+    """Metrics of data of which a failure may be his doing all the same, whatever else is spoiled."""
 
     def excuses(self, metric: str) -> bool:
         """Whether a failure of a metric of data may be the doing of an external actor."""
-        return self.third_hand and (self.may_break is None or metric in self.may_break)
+        broken = self.third_hand and (self.may_break is None or metric in self.may_break)
+        return broken or metric in self.excused
 
 
 @dataclass(frozen=True)

@@ -131,6 +131,10 @@ class Context(Protocol):
     events: Events
 
     @property
+    def copying(self) -> tuple[str, ...]:
+        """Those of the indices whose replicas copy segments, as was read from them; from :attr:`Begins.INDEX` on."""
+
+    @property
     def existing(self) -> Existing | None:
         """The file of a cluster that is not ours; None on a lab."""
 

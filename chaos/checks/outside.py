@@ -29,9 +29,14 @@ def first_change(record: Record) -> int | None:
 def may_break(record: Record, event: dict[str, Any]) -> tuple[str, ...] | None:
     """The metrics of data that a change can have made fail; None: all of them."""
     if record.rules >= 2 and affects.of(event) is Affects.AVAILABILITY:
-        return SHOWN
+        copied = str(event.get("name")).startswith(COPYING)
+        return (*SHOWN, *COPIED) if copied else SHOWN
     return None
 
 
 SHOWN = ("stale.reads",)
 """What is said of data by what searches show, which a change of how and when they are answered can have caused."""
+COPYING = "indices.replication."
+"""Settings of how fast replicas copy segments."""
+COPIED = ("replicas.stale",)
+"""What is said of replicas that an external actor can have kept from copying: by such a setting, or between nodes."""

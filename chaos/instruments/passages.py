@@ -27,6 +27,7 @@ import urllib3
 
 from chaos.base import text
 from chaos.base.netsock import Endpoint
+from chaos.checks import outside
 from chaos.checks.evidence import Gap, unwatched
 from chaos.checks.instrument import Begins, Context, Ends, Instrument, Made, Observer
 from chaos.checks.reasons import Cause
@@ -225,10 +226,16 @@ SILENT = 10.0
 
 
 def gaps(record: Record) -> tuple[Gap, ...]:
-    """Each change of an external actor, from the last moment at which it was not there; and a watch that broke."""
+    """Each change of an external actor, from the last moment at which it was not there; and a watch that broke.
+
+    Who slows a link between nodes keeps replicas from copying segments.
+    """
     if record.rules < 2:
         return ()
-    changed = (Gap(_says(record, event), int(event.since)) for event in record.seen(PassageChanged))
+    changed = (
+        Gap(_says(record, event), int(event.since), excused=outside.COPIED if event.client is None else ())
+        for event in record.seen(PassageChanged)
+    )
     blind = unwatched(record, "passages_watched", passages.WATCHED, passages.UNWATCHED, WHAT)
     return (*changed, *(blind or _unseen(record)))
 

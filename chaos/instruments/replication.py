@@ -1,4 +1,4 @@
-"""Lag: how far replicas that copy segments are behind their primaries.
+"""Lag: how far replicas that copy segments are behind their primaries, and the writes that were rejected for it.
 
 Once a second some node is asked for the replicas of those indices of the load that are of segment replication
 (``_cat/segment_replication``), over the direct path, which no fault touches. Each time the worst is kept: since when
@@ -6,20 +6,25 @@ a replica has lacked the oldest checkpoint that it has not got, and the bytes th
 says so, and the replica's node must say that it has ever copied: a replica on a node that does not answer within a
 second, or that is away, has no row, and might be worse. Where no index is of segment replication nothing is begun.
 
+Where backpressure is on (``segrep.pressure.enabled``) a primary rejects writes (429) while too many of its replicas are
+too far behind. Each node counts what it rejected (``_nodes/stats/segment_replication_backpressure``), for as long as
+its process lives, and is asked for that right after.
+
 A line of ``history/replication.jsonl``, ``t`` in CLOCK_MONOTONIC ns when the answer was there, kind ``behind``:
 ``replicas`` (of how many there was a row), ``seconds``, ``checkpoints`` and ``bytes`` (each the largest of all
 replicas), and ``index``, ``shard`` and ``node`` of the one whose ``seconds`` are the largest; null without a row.
+And kind ``rejected``: ``nodes``, the count of each node that answered, by its name.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import urllib3
 
@@ -33,17 +38,19 @@ from chaos.checks.words import Words
 from chaos.definitions import Experiment
 from chaos.history.writer import Broken, EventWriter
 from chaos.opensearch.cluster import Cluster
-from chaos.opensearch.replication import Lag, parse, path, replication_type
+from chaos.opensearch.replication import REJECTIONS, Lag, parse, path, rejections
 from chaos.opensearch.rest import UNREADABLE
 from chaos.opensearch.reused import Reused
 
+T = TypeVar("T")
+L = TypeVar("L", "Look", "Counted")
 FILE = "replication.jsonl"
-BEHIND = "behind"
+BEHIND, REJECTED = "behind", "rejected"
 PERIOD_SECONDS, TIMEOUT_SECONDS = 1.0, 2.5
 NODE_SECONDS = 1
 """How long the node that is asked waits for each of the others."""
-BYTES = 200
-"""A line."""
+BYTES, NODE_BYTES = 320, 20
+"""Of a look, and for each node beside that."""
 REACH = 3 * PERIOD_SECONDS
 """For so long a look speaks: two may be missed."""
 COVERED = 0.8
@@ -70,18 +77,18 @@ def worst(seen: Sequence[Lag]) -> dict[str, Any]:
 class Replication(Observer):
     """Asks one node in a thread of its own, from :meth:`start` to :meth:`stop`; another one once it does not answer."""
 
-    def __init__(self, lab: Cluster, indices: Sequence[str], file: Path, broken: Broken) -> None:
-        self._cluster, self._lab = lab, Reused(lab)
-        self._indices, self._file, self._broken = indices, file, broken
+    def __init__(self, lab: Cluster, copying: Callable[[], Sequence[str]], file: Path, broken: Broken) -> None:
+        """``copying``: the indices that copy segments, when it starts."""
+        self._lab = Reused(lab)
+        self._copying, self._file, self._broken = copying, file, broken
         self._nodes = [node.name for node in lab.topology.data_nodes]
         self._events: EventWriter | None = None
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Nothing is begun where no index is of segment replication. Raises LabError."""
-        copying = [each for each in self._indices if replication_type(self._cluster, each) == SEGMENT]
-        if copying:
+        """Nothing is begun where no index is of segment replication."""
+        if copying := self._copying():
             self._events = EventWriter(self._file, self._broken)
             question = f"{path(copying)}&timeout={NODE_SECONDS}s"
             self._thread = threading.Thread(target=self._run, args=(question,), name="replication", daemon=True)
@@ -100,18 +107,26 @@ class Replication(Observer):
         turn = 0
         while not self._over.is_set():
             began = time.monotonic()
-            if (seen := self._ask(self._nodes[turn % len(self._nodes)], question)) is None:
+            node = self._nodes[turn % len(self._nodes)]
+            if (seen := self._ask(node, question, parse)) is None:
                 turn += 1
-            elif self._events is not None:
-                with suppress(OSError):  # the run has been told (``broken``), and ends
-                    self._events.write(BEHIND, **worst(seen))
+            else:
+                self._write(BEHIND, **worst(seen))
+                if (counted := self._ask(node, f"{REJECTIONS}&timeout={NODE_SECONDS}s", rejections)) is not None:
+                    self._write(REJECTED, nodes=counted)
             self._over.wait(max(0.1, PERIOD_SECONDS - (time.monotonic() - began)))
 
-    def _ask(self, node: str, question: str) -> list[Lag] | None:
+    def _write(self, kind: str, **fields: Any) -> None:
+        assert self._events is not None
+        with suppress(OSError):  # the run has been told (``broken``), and ends
+            self._events.write(kind, **fields)
+
+    def _ask(self, node: str, question: str, read: Callable[[Any], T]) -> T | None:
+        """What an answer says; None without one that can be read."""
         client = self._lab.client(node, timeout=TIMEOUT_SECONDS)
         try:
-            status, rows = client.request("GET", question)
-            return parse(rows) if status == 200 else None
+            status, answer = client.request("GET", question)
+            return read(answer) if status == 200 else None
         except (urllib3.exceptions.HTTPError, *UNREADABLE):
             return None
         finally:
@@ -129,6 +144,7 @@ class Look:
     replicas: int
     seconds: float
     bytes: int
+    checkpoints: int
     where: str
 
 
@@ -136,10 +152,12 @@ def looks(record: Record) -> list[Look]:
     """Those that are whole: a record may have been cut anywhere."""
     found = []
     for line in record.lines(FILE):
-        numbers = [line.get(name) for name in ("replicas", "seconds", "bytes")]
-        if line.get("kind") == BEHIND and all(isinstance(each, int | float) for each in numbers):
+        given = [line.get(name) for name in ("replicas", "seconds", "bytes", "checkpoints")]
+        numbers = [each for each in given if isinstance(each, int | float)]
+        if line.get("kind") == BEHIND and len(numbers) == len(given):
             where = f"shard {line.get('shard')} of {line.get('index')} on {line.get('node')}"
-            found.append(Look(int(line["t"]), int(line["replicas"]), float(line["seconds"]), int(line["bytes"]), where))
+            replicas, seconds, size, checkpoints = numbers
+            found.append(Look(int(line["t"]), int(replicas), float(seconds), int(size), int(checkpoints), where))
     return sorted(found, key=lambda look: look.t)
 
 
@@ -150,7 +168,7 @@ def due(record: Record, seen: Sequence[Look]) -> int:
     return max([planned, *(look.replicas for look in seen)])
 
 
-def _known(seen: Sequence[Look], span: Span) -> float:
+def _known(seen: Sequence[Look] | Sequence[Counted], span: Span) -> float:
     """The share of a phase of which some look speaks."""
     until, covered = span.start, 0.0
     for look in seen:
@@ -161,9 +179,13 @@ def _known(seen: Sequence[Look], span: Span) -> float:
     return covered / span.seconds if span.seconds else 0.0
 
 
+UNITS = {"seconds": "seconds", "bytes": "number", "checkpoints": "count"}
+
+
 def _measure(record: Record, span: Span, what: str) -> Measure:
-    """The largest lag (``seconds`` or ``bytes``) of a phase. Replicas of which nothing was heard could be worse."""
-    unit = "seconds" if what == "seconds" else "number"
+    """The largest lag (``seconds``, ``bytes`` or ``checkpoints``) of a phase. Replicas of which nothing was heard could
+    be worse."""
+    unit = UNITS[what]
     every = looks(record)
     if not every:
         return Measure.missing(unit, "no index of the load was seen to be of segment replication")
@@ -175,8 +197,8 @@ def _measure(record: Record, span: Span, what: str) -> Measure:
     whole = sum(look.replicas >= wanted for look in inside) / len(inside)
     if not any(look.replicas for look in inside):
         return Measure.missing(unit, "no replica had copied anything in this phase")
-    largest = max(inside, key=lambda look: look.seconds if what == "seconds" else look.bytes)
-    value = largest.seconds if what == "seconds" else float(largest.bytes)
+    largest = max(inside, key=lambda look: float(getattr(look, what)))
+    value = float(getattr(largest, what))
     says = (
         f"{largest.where}, in {text.plural(len(inside), 'look')}"
         if what == "seconds"
@@ -189,13 +211,60 @@ def _measure(record: Record, span: Span, what: str) -> Measure:
     return Measure(value, unit, says, evidence=evidence)
 
 
+@dataclass(frozen=True)
+class Counted:
+    """One answer about rejected writes. ``t`` in ns; ``more``: how many were rejected since the answer before;
+    ``nodes``: how many spoke."""
+
+    t: int
+    more: int
+    nodes: int
+
+
+def counts(record: Record) -> list[Counted]:
+    """How many more writes were rejected from one answer to the next. A node whose count is smaller than before has
+    been started again, and counts anew; what was rejected before the first answer is no run's of ours."""
+    found = []
+    before: dict[str, int] = {}
+    lines = [
+        line for line in record.lines(FILE) if line.get("kind") == REJECTED and isinstance(line.get("nodes"), dict)
+    ]
+    for line in sorted(lines, key=lambda line: int(line["t"])):
+        now = {str(node): int(count) for node, count in line["nodes"].items() if isinstance(count, int)}
+        more = sum(
+            count - (before[node] if count >= before[node] else 0) for node, count in now.items() if node in before
+        )
+        found.append(Counted(int(line["t"]), more, len(now)))
+        before |= now
+    return found
+
+
+def rejected(record: Record, span: Span) -> Measure:
+    """How many requests were rejected in a phase, because replicas were too far behind. A node of which nothing was
+    heard may have rejected more."""
+    every = counts(record)
+    if not every:
+        return Measure.missing("count", "no node said how many writes it had rejected because of replicas")
+    inside = [each for each in every if span.holds(each.t)]
+    number, nodes = sum(each.more for each in inside), max(each.nodes for each in every)
+    known = _known(every, span)
+    whole = sum(each.nodes >= nodes for each in inside) / len(inside) if inside else 0.0
+    gaps = [] if known >= COVERED else [f"only {text.percent(min(1.0, known))} of this phase are known"]
+    gaps += [] if whole >= COVERED or not inside else [f"of all {nodes} nodes {text.percent(whole)} of the looks speak"]
+    says = f"by the nodes' own counts, in {text.plural(len(inside), 'look')}"
+    return Measure.seen(number, says, gaps, {"looks": len(inside), "nodes": nodes})
+
+
 def table(record: Record) -> dict[str, Any]:
-    """Phase → ``lag`` and ``bytes_behind``; empty where it was not looked at."""
+    """Phase → ``lag``, ``bytes_behind`` and, where nodes were asked for it, ``rejected``; empty where it was not looked
+    at."""
     if not record.lines(FILE):
         return {}
     rows = {"lag": "seconds", "bytes_behind": "bytes"}
+    asked = bool(counts(record))
     return {
         span.name: {name: _measure(record, span, what).to_json() for name, what in rows.items()}
+        | ({"rejected": rejected(record, span).to_json()} if asked else {})
         for span in record.spans
     }
 
@@ -206,21 +275,40 @@ def section(record: Record, tables: Mapping[str, Any]) -> Section | None:
         return None
     begin, end = record.spans[0].start, record.spans[-1].end
     seen = [look for look in looks(record) if begin <= look.t < end]
+    counted = [each for each in counts(record) if begin <= each.t < end]
+    asked = any("rejected" in row for row in found.values())
+    rows = tuple(
+        Row(
+            phase,
+            (
+                row["lag"]["text"],
+                _count(row["bytes_behind"]["value"]),
+                *((row["rejected"]["text"] if "rejected" in row else text.NO_VALUE,) if asked else ()),
+                row["lag"]["says"],
+            ),
+        )
+        for phase, row in found.items()
+    )
+    curves: tuple[Curve, ...] = (
+        Curve("Lag of the replica that is furthest behind", "s", _curve(seen, begin, lambda look, _: look.seconds)),
+        Curve("Bytes that a replica has to copy, at most", "B", _curve(seen, begin, lambda look, _: float(look.bytes))),
+    )
+    if asked:
+        rejections = _curve(counted, begin, lambda each, seconds: each.more / seconds)
+        curves = (
+            *curves,
+            Curve("Writes that primaries rejected because replicas were too far behind", "/s", rejections),
+        )
     return Section(
         id="replication",
         title="How far replicas were behind",
         short="Replication",
         says="Of each phase the replica that was furthest behind its primary: since when it lacked the oldest "
-        "checkpoint that it had not copied, and the most bytes that one had still to copy.",
-        head=("Phase", "Lag#", "Bytes to copy#", "Which"),
-        rows=tuple(
-            Row(phase, (row["lag"]["text"], _count(row["bytes_behind"]["value"]), row["lag"]["says"]))
-            for phase, row in found.items()
-        ),
-        curves=(
-            Curve("Lag of the replica that is furthest behind", "s", _curve(seen, begin, "seconds")),
-            Curve("Bytes that a replica has to copy, at most", "B", _curve(seen, begin, "bytes")),
-        ),
+        "checkpoint that it had not copied, and the most bytes that one had still to copy."
+        + (" And how many requests primaries rejected because of that." if asked else ""),
+        head=("Phase", "Lag#", "Bytes to copy#", *(("Rejected#",) if asked else ()), "Which"),
+        rows=rows,
+        curves=curves,
         lasted=(end - begin) / SECOND,
         edges=tuple((span.name, (span.start - begin) / SECOND) for span in record.spans),
         small="By the primaries (_cat/segment_replication), asked every second over the direct path. A replica on a "
@@ -232,15 +320,16 @@ def _count(value: float | None) -> str:
     return text.NO_VALUE if value is None else text.count(int(value))
 
 
-def _curve(seen: Sequence[Look], begin: int, what: str) -> tuple[tuple[float, float, float], ...]:
-    """Each look speaks of the time since the one before, and of :data:`REACH` seconds at most."""
+def _curve(seen: Sequence[L], begin: int, value: Callable[[L, float], float]) -> tuple[tuple[float, float, float], ...]:
+    """Each look speaks of the time since the one before, and of :data:`REACH` seconds at most. ``value``: of a look and
+    these seconds."""
     pieces = []
     before = None
     for look in seen:
         at = (look.t - begin) / SECOND
         since = max(0.0, at - REACH if before is None else max(before, at - REACH))
         if at > since:
-            pieces.append((since, at, look.seconds if what == "seconds" else float(look.bytes)))
+            pieces.append((since, at, value(look, at - since)))
         before = at
     return tuple(pieces)
 
@@ -251,11 +340,19 @@ MEANING = (
 )
 
 
-def _check(metric: str, unit: str, what: str, missed: str, short: str, meaning: str, order: int) -> Check:
+def _check(
+    metric: str,
+    unit: str,
+    measure: Callable[[Record, Span], Measure],
+    missed: str,
+    short: str,
+    meaning: str,
+    order: int,
+) -> Check:
     return Check(
         metric,
         unit,
-        lambda record, _, span: _measure(record, span, what),
+        lambda record, _, span: measure(record, span),
         Words.of(
             missed=f"{missed}{{inside}}; wanted was {{want}}",
             question=f"{short} was within bounds{{inside}}",
@@ -264,7 +361,7 @@ def _check(metric: str, unit: str, what: str, missed: str, short: str, meaning: 
         ),
         group="data",
         of_replicas=True,
-        meaning=MEANING.format(meaning),
+        meaning=meaning,
         helps=("segment-pressure", "replication-type", "headroom"),
         order=order,
     )
@@ -274,20 +371,39 @@ CHECKS = (
     _check(
         "replication.lag",
         "duration",
-        "seconds",
+        lambda record, span: _measure(record, span, "seconds"),
         "A replica was {measured} behind its primary",
         "lag of replicas",
-        "Since when, at worst, a replica lacked segments of its primary.",
+        MEANING.format("Since when, at worst, a replica lacked segments of its primary."),
         830,
     ),
     _check(
         "replication.bytes_behind",
         "number",
-        "bytes",
+        lambda record, span: _measure(record, span, "bytes"),
         "A replica had {measured} bytes of its primary still to copy",
         "bytes that replicas have to copy",
-        "How many bytes of its primary's segments a replica had still to copy, at worst.",
+        MEANING.format("How many bytes of its primary's segments a replica had still to copy, at worst."),
         831,
+    ),
+    _check(
+        "replication.checkpoints_behind",
+        "count",
+        lambda record, span: _measure(record, span, "checkpoints"),
+        "A replica had {measured} checkpoints of its primary still to copy",
+        "checkpoints that replicas have to copy",
+        MEANING.format("How many refreshes of its primary a replica had still to copy, at worst."),
+        833,
+    ),
+    _check(
+        "replication.rejected",
+        "count",
+        rejected,
+        "{measured} writes were rejected because replicas were too far behind",
+        "writes rejected because of replicas",
+        "Requests that primaries rejected (429) because too many of their replicas were too far behind, by the nodes' "
+        "own count. It says that backpressure acted; to clients these documents are rejected items.",
+        832,
     ),
 )
 
@@ -295,28 +411,34 @@ CHECKS = (
 # -- what the checks are tried by ----------------------------------------------------------------------
 
 
-def _lines(seconds: float, size: int) -> Any:
+def _lines(seconds: float, size: int, rejected: int = 0, checkpoints: int = 2) -> Any:
+    """``rejected``: by each of three nodes in each look."""
+
     def lines(start: int, end: int) -> list[Event]:
         where = {"index": "chaos", "shard": 1, "node": "c-data"}
-        return [
-            {"t": t, "kind": BEHIND, "replicas": 6, "seconds": seconds, "checkpoints": 2, "bytes": size, **where}
-            for t in range(start, end + 1, int(PERIOD_SECONDS * SECOND))
-        ]
+        found: list[Event] = []
+        for number, t in enumerate(range(start, end + 1, int(PERIOD_SECONDS * SECOND))):
+            behind = {"replicas": 6, "seconds": seconds, "checkpoints": checkpoints, "bytes": size}
+            counted = dict.fromkeys(("a-data", "b-data", "c-data"), 7 + number * rejected)
+            found += [{"t": t, "kind": BEHIND, **behind, **where}, {"t": t, "kind": REJECTED, "nodes": counted}]
+        return found
 
     return lines
 
 
 def _observe(context: Context) -> Replication:
-    return Replication(context.lab, context.indices, context.folder / "history" / FILE, context.broken)
+    return Replication(context.lab, lambda: context.copying, context.folder / "history" / FILE, context.broken)
 
 
 def _room(experiment: Experiment) -> float:
-    return BYTES / PERIOD_SECONDS if experiment.segments else 0.0
+    if not experiment.segments:
+        return 0.0
+    return (BYTES + NODE_BYTES * len(experiment.topology.nodes)) / PERIOD_SECONDS
 
 
 INSTRUMENT = Instrument(
     name="replication",
-    says="how far replicas that copy segments are behind their primaries",
+    says="how far replicas that copy segments are behind their primaries, and what is rejected for it",
     observe=_observe,
     begins=Begins.INDEX,
     ends=Ends.LOAD,
@@ -327,6 +449,8 @@ INSTRUMENT = Instrument(
     trials=(
         Trial("replication.lag", "<= 2s", _lines(0.3, 20_000), _lines(9.0, 20_000)),
         Trial("replication.bytes_behind", "<= 1000000", _lines(0.3, 20_000), _lines(0.3, 20_000_000)),
+        Trial("replication.checkpoints_behind", "<= 5", _lines(0.3, 20_000), _lines(0.3, 20_000, checkpoints=40)),
+        Trial("replication.rejected", "0", _lines(0.3, 20_000), _lines(0.3, 20_000, rejected=2)),
     ),
     tables={"replication": table},
     section=section,

@@ -60,6 +60,20 @@ def path(indices: Collection[str]) -> str:
     return f"/_cat/segment_replication/{','.join(indices)}?format=json&bytes=b&time=ms&h={columns}"
 
 
+REJECTIONS = (
+    "/_nodes/stats/segment_replication_backpressure?filter_path=nodes.*.name,nodes.*.segment_replication_backpressure"
+)
+"""Where each node says how many requests it has rejected since its start, because replicas were too far behind."""
+
+
+def rejections(answer: Mapping[str, Any]) -> dict[str, int]:
+    """Node → how many requests it has rejected. Raises one of :data:`chaos.opensearch.rest.UNREADABLE`."""
+    found = {}
+    for node in answer["nodes"].values():
+        found[str(node["name"])] = int(node["segment_replication_backpressure"]["total_rejected_requests"])
+    return found
+
+
 def parse(rows: Iterable[Mapping[str, Any]]) -> list[Lag]:
     """What an answer says. Raises one of :data:`chaos.opensearch.rest.UNREADABLE`."""
     found = []

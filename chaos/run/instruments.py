@@ -170,6 +170,10 @@ class RunContext:
     def existing(self) -> Existing | None:
         return None if self._run.there is None else self._run.there.lab.target
 
+    @property
+    def copying(self) -> tuple[str, ...]:
+        return tuple(each.index for each in self._run.indices if each.shape.segments)
+
     def counted(self, seen: View) -> View:
         return self._run.counted(seen)
 

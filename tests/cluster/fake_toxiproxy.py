@@ -14,6 +14,7 @@ must be there for it to lie; and, if it lies about one node only, the name of th
 ``letter``: one letter of the text of every 20th document that is written is another one when it arrives.
 ``replica``: the same on the way from a primary to the copy on this host's node, and nowhere else.
 ``replay``: every get of a document for which it has an answer that is 5 s old gets that answer again: an old copy too.
+``late``: a search by ids shows no document that it was first asked for less than 5 s ago: a copy that is behind.
 
 The ids of documents that were changed are written to the file ``told`` beside the switch.
 """
@@ -112,6 +113,34 @@ def replayed(first):
     return old[-1] if LIE == "replay" and old else None
 
 
+def lies(node):
+    """Whether the time has come to lie about this node."""
+    try:
+        return SWITCH.read_text() in ("", node)
+    except FileNotFoundError:
+        return False
+
+
+def late(first, request, answer):
+    """An answer to a search by ids as a copy would give it that is :data:`AGE_S` behind; others as they are."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    if "/_search" not in first or b'"ids"' not in request or not head.startswith(b"HTTP/1.1 200"):
+        return answer
+    now = time.monotonic()
+    ids = json.loads(request.partition(b"\r\n\r\n")[2])["query"]["ids"]["values"]
+    young = {id for id in ids if now - sought.setdefault(id, now) < AGE_S}
+    said = json.loads(body)
+    kept = [hit for hit in said["hits"].get("hits", []) if hit["_id"] not in young]
+    said["hits"]["total"]["value"] -= len(said["hits"].get("hits", [])) - len(kept)
+    said["hits"]["hits"] = kept
+    return framed(head, json.dumps(said).encode())
+
+
+def framed(head, body):
+    """A message with another body."""
+    return re.sub(rb"(?i)(content-length: )\d+", rb"\g<1>%d" % len(body), head) + b"\r\n\r\n" + body
+
+
 CHUNKED = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
 SPOILED = (
     lambda head, body: head + body[:-1] + b"\xff",  # no UTF-8
@@ -149,21 +178,20 @@ FORGED = {
 def forged(first, answer):
     """An answer as it is to be handed on, forged where it is one of those."""
     about, change = FORGED[LIE]
-    head, end, body = answer.partition(b"\r\n\r\n")
+    head, _, body = answer.partition(b"\r\n\r\n")
     if about not in first or not head.startswith(b"HTTP/1.1 200"):
         return answer
     said = json.loads(body)
     change(said)
-    body = json.dumps(said).encode()
-    return re.sub(rb"(?i)(content-length: )\d+", rb"\g<1>%d" % len(body), head) + end + body
+    return framed(head, json.dumps(said).encode())
 
 
-async def liar(reader, writer, there, back):
+async def liar(node, reader, writer, there, back):
     global seen
     try:
         while True:
             first, request = await message(reader)
-            if SWITCH.exists() and (answer := replayed(first)) is not None:
+            if lies(node) and (answer := replayed(first)) is not None:
                 writer.write(answer)
                 await writer.drain()
                 continue
@@ -183,6 +211,8 @@ async def liar(reader, writer, there, back):
             if LIE == "replay" and first.startswith("GET ") and "/_doc/" in first:
                 heard.setdefault(first, []).append((time.monotonic(), answer))
             given = spoiled(first, answer)
+            if LIE == "late" and lies(node):
+                given = late(first, request, answer)
             writer.write(given)
             await writer.drain()
             if LIE == "garble" and len(given) != len(answer):  # else the client may use the connection again
@@ -207,7 +237,7 @@ def forwarder(name, upstream):
             forward = replicate if name == "in-transport" else pump
             await asyncio.gather(forward(reader, back), pump(there, writer))
         elif LIE and (ABOUT is None or name == f"to-{ABOUT}-http"):
-            await liar(reader, writer, there, back)
+            await liar(name.removeprefix("to-").removesuffix("-http"), reader, writer, there, back)
         else:
             await asyncio.gather(pump(reader, back), pump(there, writer))
 
@@ -244,4 +274,5 @@ ABOUT = sys.argv[4] if len(sys.argv) > 4 else None
 seen = turns = 0
 answers = {"read": 0, "write": 0}
 heard = {}
+sought = {}
 asyncio.run(main())

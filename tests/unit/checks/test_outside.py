@@ -15,6 +15,7 @@ from synthetic import Chapter, Compared, Probed, Story, expect
 
 from chaos.base.errors import Exit
 from chaos.checks import Findings, Outcome, evaluate
+from chaos.checks.stale_replicas import one_replica_never_copied_what_its_primary_has, replicas_were_awaited
 from chaos.history import affects, cancelled, configuration, passages
 from chaos.history.affects import TABLE, Affects
 from chaos.history.format import Outcome as Arrival
@@ -288,6 +289,35 @@ def test_stale_reads_that_were_seen_before_a_change_stand() -> None:
 
     found = {f.metric: f for f in judged(stale, changed("who.knows.what")).findings}
     assert found["stale.reads"].counts_as.value == "weakness" and found["stale.reads"].measure.value == 3
+
+
+def cut_between(client: str | None) -> Mutation:
+    def cut(run: Stored) -> None:
+        told = {"host": "b-data", "client": client, "proxy": "in-b-data", "what": "enabled"}
+        since = run.moment("slow", 3)
+        run.add("slow", 4, passages.CHANGED, **told, before="on", now="off", since=since)
+
+    return cut
+
+
+@pytest.mark.parametrize(
+    ("doing", "stale"),
+    [
+        (changed("indices.replication.max_bytes_per_sec"), "inconclusive"),
+        (changed("who.knows.what"), "inconclusive"),
+        (cut_between(None), "inconclusive"),
+        (cut_between("a"), "weakness"),  # who keeps clients from the cluster keeps no replica from copying
+        (changed("search.max_buckets"), "weakness"),
+        (lambda run: None, "weakness"),
+    ],
+)
+def test_whose_doing_replicas_are_that_stay_behind(doing: Mutation, stale: str) -> None:
+    """Who stops copying by a setting, or on a link between nodes, has them stay behind; lost writes are none of his."""
+    findings = judged(replicas_were_awaited, one_replica_never_copied_what_its_primary_has, doing)
+    assert counts(findings)["replicas.stale"] == stale
+    assert (findings.outcome is Outcome.WEAKNESS) == (stale == "weakness")
+    lost = judged(forged, replicas_were_awaited, changed("indices.replication.max_bytes_per_sec"))
+    assert counts(lost)["acknowledged.lost"] == "weakness"
 
 
 def test_the_table_says_what_each_setting_affects_and_where_that_is_written() -> None:

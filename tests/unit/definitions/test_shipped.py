@@ -109,6 +109,12 @@ def test_the_fixed_targets_are_the_same_everywhere() -> None:
         "replicas.stale = 0",
         "replicas.visible.p99 <= 4s",  # what primaries are allowed, and as long again for the copy
         "replication.lag > 1s",  # not a target: it shows that the throttle bites
+        "replication.lag > 5s",  # nor this: more than the default refresh interval explains
+        "replication.checkpoints_behind > 10",  # nor is this: what replicas lack without backpressure
+        "replication.checkpoints_behind <= 10",  # with a limit of 1, and until writes are rejected
+        "replication.rejected = 0",
+        "replication.rejected > 0",  # not a target: it shows that backpressure acted
+        "documents.acknowledged < 99%",  # and that clients were told so
         "replication.lag <= 5s",  # the default refresh interval, and time to copy what it made
         "rollovers.done >= 2",  # not a target: the experiment is about rollovers
         "write.good < 10%",  # not a target: it shows that the fault bites

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ from chaos.checks.measure import Bound, Verdict, judge
 from chaos.checks.record import SECOND, Record
 from chaos.history import History
 from chaos.instruments import replication as module
-from chaos.instruments.replication import BEHIND, FILE, Replication, worst
-from chaos.opensearch.replication import parse, path
+from chaos.instruments.replication import BEHIND, FILE, REJECTED, Replication, counts, rejected, worst
+from chaos.opensearch.replication import REJECTIONS, parse, path
 from chaos.report.page import render_html
 
 
@@ -38,33 +39,32 @@ def test_the_worst_of_all_replicas_is_kept() -> None:
 
 
 class Copying(FakeCluster):
-    """``kinds``: index → its replication type. ``silent``: nodes that do not answer about replicas."""
+    """``silent``: nodes that do not answer about replicas."""
 
-    def __init__(self, **kinds: str) -> None:
+    def __init__(self) -> None:
         super().__init__("3az")
-        self.kinds = kinds
         self.silent: set[str] = set()
         self.asked: list[tuple[str, str]] = []
 
     def answer(self, node: str, method: str, path_: str, given: Any) -> tuple[int, Any]:
-        index = path_.split("/")[1]
-        if "/_settings/index.replication.type" in path_:
-            return 200, {index: {"settings": {"index.replication.type": self.kinds[index]}}}
+        if path_.startswith(REJECTIONS):
+            rejected = {"segment_replication_backpressure": {"total_rejected_requests": 3}}
+            return 200, {"nodes": {"x": {"name": "a-data", **rejected}}}
         if path_.startswith("/_cat/segment_replication/"):
             self.asked.append((node, path_))
             return (503, {}) if node in self.silent else (200, [row("b-data", 1, 40_000, 2_500)])
         return super().answer(node, method, path_, given)
 
 
-def watched(cluster: Copying, folder: Path, *indices: str) -> Replication:
-    return Replication(cluster, indices, folder / "history" / FILE, pytest.fail)  # type: ignore[arg-type]
+def watched(cluster: Copying, folder: Path, *copying: str) -> Replication:
+    return Replication(cluster, lambda: copying, folder / "history" / FILE, pytest.fail)  # type: ignore[arg-type]
 
 
 def test_only_indices_of_segment_replication_are_asked_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PERIOD_SECONDS", 0.1)
-    cluster = Copying(one="DOCUMENT", two="SEGMENT")
+    cluster = Copying()
     cluster.silent.add("a-data")
-    watch = watched(cluster, tmp_path, "one", "two")
+    watch = watched(cluster, tmp_path, "two")
     watch.start()
     assert wait_until(lambda: len(cluster.asked) > 3, 30)
     watch.stop()
@@ -72,14 +72,16 @@ def test_only_indices_of_segment_replication_are_asked_about(tmp_path: Path, mon
     assert {asked for _, asked in cluster.asked} == {f"{path(['two'])}&timeout=1s"}
     assert [node for node, _ in cluster.asked][:3] == ["a-data", "b-data", "b-data"]  # the first does not answer
     lines = [json.loads(line) for line in (tmp_path / "history" / FILE).read_text().splitlines()]
-    assert lines and all(line["kind"] == BEHIND and line["seconds"] == 2.5 for line in lines)
+    behind, rejected = ([line for line in lines if line["kind"] == kind] for kind in (BEHIND, REJECTED))
+    assert behind and rejected and len(lines) == len(behind) + len(rejected)
+    assert all(line["seconds"] == 2.5 for line in behind) and all(line["nodes"] == {"a-data": 3} for line in rejected)
 
 
 def test_nothing_is_begun_where_no_index_copies_segments(tmp_path: Path) -> None:
-    cluster = Copying(one="DOCUMENT")
-    watch = watched(cluster, tmp_path, "one")
+    cluster = Copying()
+    watch = watched(cluster, tmp_path)
     watch.stop()  # before it began
-    watch = watched(cluster, tmp_path, "one")
+    watch = watched(cluster, tmp_path)
     watch.start()
     watch.stop()
     assert cluster.asked == [] and not (tmp_path / "history" / FILE).exists()
@@ -95,7 +97,7 @@ def run(lines: Any) -> tuple[History, Record]:
 def test_the_largest_lag_of_a_phase_decides() -> None:
     def lines(start: int, end: int) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = module._lines(0.4, 100)(start, end)
-        found[40] |= {"seconds": 7.5, "bytes": 5_000}
+        found[80] |= {"seconds": 7.5, "bytes": 5_000, "checkpoints": 9}
         return found
 
     _, record = run(lines)
@@ -103,14 +105,20 @@ def test_the_largest_lag_of_a_phase_decides() -> None:
     assert module._measure(record, where, "seconds").value == 7.5
     assert module._measure(record, where, "seconds").says.startswith("shard 1 of chaos on c-data")
     assert module._measure(record, where, "bytes").value == 5_000
+    most = module._measure(record, where, "checkpoints")
+    assert (most.value, most.unit) == (9, "count")
     others = [span for span in record.spans if span != where]
     assert {module._measure(record, span, "seconds").value for span in others} == {0.4}
 
 
+def _looks(start: int, end: int) -> list[dict[str, Any]]:
+    return [line for line in module._lines(0.4, 100)(start, end) if line["kind"] == BEHIND]
+
+
 def test_a_phase_in_which_nothing_was_heard_for_long_is_open() -> None:
-    _, record = run(lambda start, end: module._lines(0.4, 100)(start, end)[::2])
+    _, record = run(lambda start, end: _looks(start, end)[::2])
     assert module._measure(record, record.spans[1], "seconds").value == 0.4  # each second one was missed
-    _, record = run(lambda start, end: module._lines(0.4, 100)(start, end)[::8])
+    _, record = run(lambda start, end: _looks(start, end)[::8])
     found = module._measure(record, record.spans[1], "seconds")
     assert found.value is None and "of this phase are known" in found.says
 
@@ -121,7 +129,7 @@ def test_replicas_that_were_not_heard_may_have_been_worse(shape: dict[str, Any])
 
     def lines(start: int, end: int) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = module._lines(0.4, 100)(start, end)
-        for line in found[0 if shape else 1 :]:
+        for line in [each for each in found if each["kind"] == BEHIND][0 if shape else 1 :]:
             line["replicas"] = 4
         return found
 
@@ -145,6 +153,53 @@ def test_the_report_draws_it_and_a_run_without_it_has_no_such_section() -> None:
     history, _ = run(module._lines(0.4, 132_966))
     words = Page(render_html(history, evaluate(history).to_json())).words
     assert "Lag of the replica that is furthest behind" in words and text.count(132_966) in words
+    assert "Writes that primaries rejected because replicas were too far behind" in words
+    history, _ = run(_looks)  # from before they were counted
+    assert "Rejected" not in Page(render_html(history, evaluate(history).to_json())).words
     bare = synthetic.slow_zone().history()
     assert "replication" not in evaluate(bare).tables
     assert "How far replicas were behind" not in Page(render_html(bare, evaluate(bare).to_json())).words
+
+
+def counting(change: Callable[[list[dict[str, Any]]], Any], each: int = 2) -> Record:
+    """A run in which three nodes reject ``each`` requests a second, with their counts changed."""
+
+    def lines(start: int, end: int) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = module._lines(0.4, 100, each)(start, end)
+        change([line for line in found if line["kind"] == REJECTED])
+        return found
+
+    return run(lines)[1]
+
+
+def test_what_nodes_rejected_is_the_growth_of_their_counts_in_a_phase() -> None:
+    record = counting(lambda lines: None)
+    for place, span in enumerate(record.spans):
+        found = rejected(record, span)
+        seconds = round(span.seconds)
+        assert found.bound is Bound.EXACT and found.value == 6 * (seconds - (place == 0))  # the first only begins
+    quiet = counting(lambda lines: None, 0)
+    assert [rejected(quiet, span).value for span in quiet.spans] == [0.0] * len(quiet.spans)
+
+
+def test_a_node_that_was_started_again_counts_from_nothing() -> None:
+    def restarted(lines: list[dict[str, Any]]) -> None:
+        for number, line in enumerate(lines[30:]):
+            line["nodes"]["c-data"] = 5 * number
+
+    record = counting(restarted, 0)
+    assert sum(each.more for each in counts(record)) == 5 * (len(counts(record)) - 31)
+
+
+def test_what_a_node_that_is_not_heard_rejects_is_not_known() -> None:
+    def silent(lines: list[dict[str, Any]]) -> None:
+        for line in lines[1:]:
+            del line["nodes"]["b-data"]
+
+    for each, verdict in ((0, Verdict.INCONCLUSIVE), (2, Verdict.FAIL)):
+        record = counting(silent, each)
+        found = rejected(record, record.spans[1])
+        assert judge(found, "==", 0.0) is verdict and "of all 3 nodes" in found.says
+    _, record = run(_looks)
+    assert rejected(record, record.spans[1]).value is None
+    assert "rejected" not in module.table(record)[record.spans[1].name]
