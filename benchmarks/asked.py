@@ -103,6 +103,7 @@ def figures(folder: Path, rows: dict[str, dict[str, Any]]) -> Iterator[str]:
             name = ""
         counted = ", ".join(f"{number} of {side}" for side, number in row["counted"].items())
         made = f"of {row['times']} a side count: {counted}; commit {row['commit']}, level {100 * row['level']:.3g} %"
+        made += f"; OpenSearch {row['opensearch']}" if "opensearch" in row else ""
         yield f"|  | runs | {results.cell(made)} |  |  |  |  |"
 
 

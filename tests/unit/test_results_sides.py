@@ -96,6 +96,20 @@ def test_a_row_has_how_far_each_metric_was_moved(root: Path) -> None:
     assert json.loads(json.dumps(found)) == found
 
 
+def test_a_row_of_versions_names_that_of_each_side(root: Path) -> None:
+    folder = made(root, 4, 8)
+    assert "opensearch" not in results.compared(folder), "one version, which stands among the versions"
+    for file in (folder / "late").glob("*/plan.json"):
+        data = json.loads(file.read_text())
+        file.write_text(json.dumps(data | {"versions": data["versions"] | {"opensearch": "3.9.0"}}))
+    found = row(folder)
+    first = found["versions"]["opensearch"]
+    assert found["opensearch"] == f"{first} in default and 3.9.0 in late"
+    what = "experiments/ingestion/ids.yaml"
+    lines = list(asked.figures(asked.ROOT / "experiments" / "ingestion", {what: found}))
+    assert any(f"level 95 %; OpenSearch {first} in default and 3.9.0 in late" in line for line in lines)
+
+
 def test_runs_that_are_missing_leave_it_without_an_outcome(root: Path) -> None:
     assert results.compared(made(root, 4, 7))["outcome"] == "cut off"
 
