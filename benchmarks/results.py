@@ -72,7 +72,15 @@ ENGINE = ("tests/docker/engine.py", "tests/docker/")
 """What finds a Docker engine, and whose tests need one."""
 ANEW = ("each", "full", "sides")
 """Series of many things, each of which is run once."""
-ASKED = ("visible.p99", "read.p99", "documents.acknowledged", "documents.tries")
+ASKED = (
+    "visible.p99",
+    "replicas.visible.p99",
+    "replication.lag",
+    "replication.bytes_behind",
+    "read.p99",
+    "documents.acknowledged",
+    "documents.tries",
+)
 """Metrics of sides that are kept beside those that decide and the costs."""
 SERIES = {
     "demo": "make demo",

@@ -14,7 +14,7 @@ import pytest
 import results
 import synthetic
 from claims import ClaimError
-from shipped import GRAVITON, INGESTION, SIDES
+from shipped import GRAVITON, INGESTION, REPLICATION, SIDES
 
 from chaos.campaign import sides as making
 from chaos.definitions.varied import Varied
@@ -191,7 +191,7 @@ def test_an_answer_by_sides_rests_on_metrics_that_are_known(root: Path, monkeypa
         claims.evidence(WHAT, ("read.good@slow",))
 
 
-# -- docs/ingestion.md, docs/graviton.md -------------------------------------------------------------
+# -- docs/ingestion.md, docs/replication.md, docs/graviton.md ----------------------------------------------------
 
 
 @pytest.mark.parametrize("page", asked.PAGES, ids=lambda page: page.stem)
@@ -206,7 +206,10 @@ def test_the_committed_tables_are_made_of_the_files_and_the_recorded_runs(
 
 @pytest.mark.parametrize(
     ("folder", "shipped"),
-    [(folder, INGESTION if folder.name == "ingestion" else GRAVITON) for folder in asked.PAGES.values()],
+    [
+        (folder, {"ingestion": INGESTION, "replication": REPLICATION, "graviton": GRAVITON}[folder.name])
+        for folder in asked.PAGES.values()
+    ],
     ids=lambda value: value.name if isinstance(value, Path) else "",
 )
 def test_every_experiment_is_in_both_tables_and_those_without_a_row_say_so(
