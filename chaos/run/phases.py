@@ -57,7 +57,7 @@ class Phases(Waiting):
                 self.stop.check()
                 self.action_count += 1
                 self.reporter.status(f"{phase.name}: {action.describe()}")
-                done = actions.perform(f"a{self.action_count}", action, self.lab, self.ledger, self.events)
+                done = actions.perform(f"a{self.action_count}", action, self.lab, self.ledger, self.events, self.index)
                 self.reporter.line(f"  {action.describe()}: {'done' if done else 'FAILED'}")
             if phase.inject or phase.do:
                 self.ask_permission(phase, "made")
