@@ -54,7 +54,7 @@ def test_a_cell_is_what_its_name_says(name: str) -> None:
         assert (topology.replicas, topology.shards, experiment.times) == CELLS[name]
         assert topology.settings.index["refresh_interval"] == "20s"
         (writer,) = side.experiment.load.closed
-        assert (writer.operation, writer.items, writer.clients) == ("bulk", 500, 2)
+        assert (writer.operation, writer.items, writer.clients) == ("bulk", 500, 1 if name.endswith("capped") else 2)
     assert experiment.decide == (*COSTS, "acknowledged.lost")
     assert [float(phase.duration or 0) for phase in experiment.phases] == [60.0]
 

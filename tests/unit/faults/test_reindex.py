@@ -188,3 +188,12 @@ def test_it_is_read_written_back_and_planned(tmp_path: Path) -> None:
 def test_what_cannot_be_is_refused(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
         loaded(tmp_path, text)
+
+
+def test_the_page_says_how_much_the_copy_lacks_or_why_there_is_none() -> None:
+    from chaos.report.timeline import _more
+
+    said = reindex().describe()
+    assert _more(said, f"{said}: 5 documents; 2 in chaos alone") == ": 5 documents; 2 in chaos alone"
+    assert _more(said, "creating the index answered 500") == ": creating the index answered 500"
+    assert _more(said, f"{said}: done") == _more(said, "") == "", "as it was of all other actions"
