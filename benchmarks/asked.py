@@ -1,4 +1,5 @@
-"""Tables of docs/ingestion.md and docs/graviton.md: what experiments of a folder ask, and what recorded runs found.
+"""Tables of docs/ingestion.md, docs/replication.md and docs/graviton.md: what experiments of a folder ask, and what
+recorded runs found.
 
     python benchmarks/asked.py          # writes two tables into each page
 
@@ -21,8 +22,8 @@ from chaos.definitions.writing import flow
 from chaos.registry import load_experiment
 
 ROOT = results.ROOT
-PAGES = {ROOT / "docs" / f"{name}.md": ROOT / "experiments" / name for name in ("ingestion", "graviton")}
-"""Page → the folder of experiments that it is about."""
+PAGES = {ROOT / "docs" / f"{name}.md": ROOT / "experiments" / name for name in ("ingestion", "replication", "graviton")}
+"""Page → the folder of experiments that it is about; of those the ones with sides."""
 PARTS = ("advices", "figures")
 """Tables of the page, each between ``<!-- NAME: … -->`` and ``<!-- NAME end -->``."""
 CLAIM = re.compile(r"\b[a-z]{2}-\d+\b")
@@ -37,13 +38,14 @@ HEADS = {
 
 
 def files(folder: Path) -> list[Path]:
-    """Experiments without a fault, then those with one."""
-    return [*sorted(folder.glob("*.yaml")), *sorted((folder / "faults").glob("*.yaml"))]
+    """Experiments with sides: those of the folder, then those of its folder ``faults``."""
+    every = [*sorted(folder.glob("*.yaml")), *sorted((folder / "faults").glob("*.yaml"))]
+    return [file for file in every if "vary" in results.written(str(file))]
 
 
 def load(file: Path) -> Varied:
     found = load_experiment(file, sides=True)
-    assert isinstance(found, Varied)  # all of the folder have sides; a test holds that
+    assert isinstance(found, Varied)
     return found
 
 
@@ -103,6 +105,7 @@ def figures(folder: Path, rows: dict[str, dict[str, Any]]) -> Iterator[str]:
             name = ""
         counted = ", ".join(f"{number} of {side}" for side, number in row["counted"].items())
         made = f"of {row['times']} a side count: {counted}; commit {row['commit']}, level {100 * row['level']:.3g} %"
+        made += f"; OpenSearch {row['opensearch']}" if "opensearch" in row else ""
         yield f"|  | runs | {results.cell(made)} |  |  |  |  |"
 
 

@@ -52,7 +52,7 @@ from chaos.report.meanings import meanings
 from chaos.statistics import sides as comparing
 from chaos.statistics.compare import Comparison, Row, summary_of
 from chaos.statistics.sides import Sides, SidesFile, is_sides, moved, word
-from chaos.statistics.store import is_run
+from chaos.statistics.store import Group, is_run
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "reports" / "results"
@@ -72,7 +72,15 @@ ENGINE = ("tests/docker/engine.py", "tests/docker/")
 """What finds a Docker engine, and whose tests need one."""
 ANEW = ("each", "full", "sides")
 """Series of many things, each of which is run once."""
-ASKED = ("visible.p99", "read.p99", "documents.acknowledged", "documents.tries")
+ASKED = (
+    "visible.p99",
+    "replicas.visible.p99",
+    "replication.lag",
+    "replication.bytes_behind",
+    "read.p99",
+    "documents.acknowledged",
+    "documents.tries",
+)
 """Metrics of sides that are kept beside those that decide and the costs."""
 SERIES = {
     "demo": "make demo",
@@ -231,12 +239,21 @@ def compared(folder: Path) -> dict[str, Any]:
         "differences": {name: list(each) for name, each in file.differences.items()},
         "plans": file.hashes,
         "versions": plan["versions"],
+        **opensearch_of(groups),
         "runs": {name: kept(folder / name) for name in file.sides},
         "counted": {group.label: group.counted for group in found.groups},
         "cut_off": len(file.cut_off),
         "run": folder.name,
         "metrics": [row for each in found.comparisons for row in shifts(found, each)],
     }
+
+
+def opensearch_of(groups: Sequence[Group]) -> dict[str, str]:
+    """``opensearch`` of a row whose sides run different versions, in words; empty where all run one."""
+    found = {group.label: str((group.about.get("versions") or {}).get("opensearch") or "unknown") for group in groups}
+    if len(set(found.values())) == 1:
+        return {}
+    return {"opensearch": text.listed([f"{version} in {name}" for name, version in found.items()])}
 
 
 def kept(folder: Path) -> list[dict[str, str]]:

@@ -131,9 +131,10 @@ def make_turns(
     done: Callable[[Turn, RunResult], None],
     note: str | None = None,
     burn_in: BurnIn | None = None,
+    anew: bool = False,
 ) -> Made:
     """Make these runs in their order, as :func:`make`. ``repeat``: how many runs an arm has in all. ``burn_in``: a run
-    more in each new lab, before any that counts."""
+    more in each new lab, before any that counts. ``anew``: no run finds the lab of another."""
     made, warm = Made(), set[str]()
     # before the signals are ours: a Ctrl-C may end a long download at once
     arms = {id(turn.arm): turn.arm for turn in turns}
@@ -164,15 +165,24 @@ def make_turns(
                 if result.stopped or not result.clean:
                     made.stopped = result.stopped
                     return made
+                if anew and (left := _left_by(labs)) is not None:
+                    made.dirt = left
+                    return made
         except ChaosError as error:
             made.error, made.stopped = error, stop.asked
         finally:
-            try:
-                labs.close()
-            except (RuntimeError, ChaosError) as error:
-                made.dirt = str(error)
+            made.dirt = made.dirt or _left_by(labs)
             outer.close()
     return made
+
+
+def _left_by(labs: Labs) -> str | None:
+    """Take the lab away. What is left of it, in words; None where nothing is."""
+    try:
+        labs.close()
+    except (RuntimeError, ChaosError) as error:
+        return str(error)
+    return None
 
 
 def _one(each: Arm, number: int, lab: BaseLab, providers: Providers, reporter: Reporter) -> RunResult:

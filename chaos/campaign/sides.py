@@ -5,7 +5,8 @@ so what drifts steadily with time favours no side. All sides of round i have the
 long as the next side's is made of the same (:func:`chaos.run.pool.made_of`), else it is made anew for each run.
 
 The first run in a new lab finds cold code, and costs half as much again (docs/ab.md). Where one lab serves all sides, a
-run more is made in each new lab, before any that counts. Where each run has a lab of its own all are as cold.
+run more is made in each new lab, before any that counts. Else each run has a lab of its own, also where a side follows
+itself, so that all are as cold.
 
 What is to be made stands on disk before the first run (``sides.json``), and what was made after each. So a making that
 was cut off goes on: runs that a signal ended, or that died with their runner, are set aside and made again.
@@ -185,5 +186,6 @@ def make(
         file.write(folder)
         burnt_in(result)
 
-    burn_in = BurnIn(folder / BURN_IN, warmed) if one_lab(experiment) else None
-    return making.make_turns(turns, file.times, labs, providers, reporter, made, burn_in=burn_in)
+    one = one_lab(experiment)
+    burn_in = BurnIn(folder / BURN_IN, warmed) if one else None
+    return making.make_turns(turns, file.times, labs, providers, reporter, made, burn_in=burn_in, anew=not one)

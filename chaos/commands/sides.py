@@ -113,13 +113,31 @@ def refuse_wrong(experiment: Varied) -> None:
             raise located_in(experiment.file, ("vary", "tolerance", metric), error) from None
 
 
+def refuse_unavailable(experiment: Varied, labs: Any) -> None:
+    """Where sides run different versions: find or fetch all of them before anything is begun.
+
+    Raises ChaosError; InvalidInput, for a version that cannot be had or that the given OpenSearch is not, with its
+    place in the file.
+    """
+    from chaos.definitions.loading import located_in
+
+    topologies = [side.experiment.topology for side in experiment.sides]
+    if len({each.versions for each in topologies}) == 1:
+        return
+    for side, topology in zip(experiment.sides, topologies, strict=True):
+        try:
+            labs.parts(topology)
+        except InvalidInput as error:
+            says = InvalidInput(f"side {side.name}: {error.message}", remedy=error.remedy)
+            raise located_in(experiment.file, ("vary", "sides", side.name), says) from None
+
+
 def run_sides(experiment: Varied, asked: Asked) -> Exit:
     """Make and compare all runs of an experiment with sides, or go on with them."""
-    from chaos.base.paths import locked
-    from chaos.campaign import sides as making
+    from chaos.base.console import Reporter
     from chaos.run.leftovers import refuse_leftovers
+    from chaos.run.pool import LabPool
     from chaos.run.ready import refuse_unready
-    from chaos.statistics.sides import is_sides
     from chaos.targets.labs.kinds import require
 
     if asked.lab is None:
@@ -127,6 +145,27 @@ def run_sides(experiment: Varied, asked: Asked) -> Exit:
     refuse_leftovers()
     for side in experiment.sides:
         refuse_unready(side.experiment)
+    reporter = Reporter(quiet=asked.quiet)
+    labs = LabPool(
+        reporter.line,
+        opensearch_home=asked.opensearch_home,
+        given=asked.lab,
+        report=reporter.line,
+        kind=asked.kind,
+    )
+    try:
+        refuse_unavailable(experiment, labs)
+        return _begun(experiment, asked, labs)
+    finally:
+        reporter.close()
+
+
+def _begun(experiment: Varied, asked: Asked, labs: Any) -> Exit:
+    """Make a new folder and its runs, or go on with those of one that is there."""
+    from chaos.base.paths import locked
+    from chaos.campaign import sides as making
+    from chaos.statistics.sides import is_sides
+
     if asked.resume is None:
         folder, file = making.begin(experiment, asked.folder, experiment.seed if asked.seed is None else asked.seed)
     else:
@@ -140,16 +179,14 @@ def run_sides(experiment: Varied, asked: Asked) -> Exit:
             file = making.resume(experiment, folder, asked.seed)
             for each in file.cut_off:
                 out.print(f"  set aside: {each['run']}: {each['why']}", markup=False)
-        return _run(experiment, asked, folder, file)
+        return _run(experiment, asked, folder, file, labs)
 
 
-def _run(experiment: Varied, asked: Asked, folder: Path, file: Any) -> Exit:
+def _run(experiment: Varied, asked: Asked, folder: Path, file: Any, labs: Any) -> Exit:
     from chaos.base.console import Reporter
     from chaos.campaign import sides as making
     from chaos.registry import PROVIDERS
-    from chaos.run.pool import LabPool
 
-    reporter = Reporter(quiet=asked.quiet)
     total = file.times * len(file.sides)
 
     def done(side: str, result: Any, number: int) -> None:
@@ -163,27 +200,17 @@ def _run(experiment: Varied, asked: Asked, folder: Path, file: Any) -> Exit:
         print_verdict(f"{experiment.name}, to warm the lab", result.folder, result.findings)
         early.extend([result.exit_code] if result.exit_code in OF_RUNS else [])
 
-    try:
-        labs = LabPool(
-            reporter.line,
-            opensearch_home=asked.opensearch_home,
-            given=asked.lab,
-            report=reporter.line,
-            kind=asked.kind,
-        )
-        made = making.make(
-            experiment,
-            folder,
-            file,
-            labs,
-            PROVIDERS,
-            lambda: Reporter(quiet=asked.quiet),
-            done,
-            burnt_in,
-            asked.topology,
-        )
-    finally:
-        reporter.close()
+    made = making.make(
+        experiment,
+        folder,
+        file,
+        labs,
+        PROVIDERS,
+        lambda: Reporter(quiet=asked.quiet),
+        done,
+        burnt_in,
+        asked.topology,
+    )
     codes = [*early, *ended(made)]
     if len(file.runs) < total:
         out.print(f"  go on with: opensearch-chaos run {experiment.file} --resume {folder}", markup=False)

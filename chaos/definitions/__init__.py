@@ -11,6 +11,7 @@ from chaos.definitions.actions import (
     ExcludeVotes,
     IncludeVotes,
     Recommission,
+    Reindex,
     Weights,
 )
 from chaos.definitions.expectations import Expectation, Metric
@@ -52,6 +53,7 @@ __all__ = [
     "Phase",
     "Rate",
     "Recommission",
+    "Reindex",
     "Scene",
     "Settings",
     "Size",

@@ -7,10 +7,11 @@ from typing import Any
 from pydantic import Field, GetJsonSchemaHandler, StrictBool, StrictInt, model_validator
 from pydantic_core import core_schema
 
-from chaos.base.units import Duration
+from chaos.base.units import Duration, PositiveDuration
 from chaos.definitions.base import replaced
 from chaos.definitions.selectors import NodeSelector
 from chaos.definitions.steps import Step
+from chaos.definitions.topology import Setting
 
 
 class ActionParams(Step):
@@ -110,7 +111,22 @@ class IncludeVotes(ActionParams):
         return "give the votes back"
 
 
+class Reindex(ActionParams):
+    """Copy the load's index to a new one with other settings, by OpenSearch's _reindex, while the load goes on."""
+
+    kind = "reindex"
+    settings: dict[str, Setting] = Field(
+        min_length=1,
+        description="settings of the new index over those of the load's, for example {replication.type: SEGMENT}",
+    )
+    within: PositiveDuration = Field(default=Duration.parse("3m"), description="by then all must be copied")
+
+    def describe(self) -> str:
+        listed = ", ".join(f"{name} {value}" for name, value in self.settings.items())
+        return f"copy the load's index to one with {listed}"
+
+
 ACTIONS: dict[str, type[ActionParams]] = {
-    action.kind: action for action in (Decommission, Recommission, Weights, ExcludeVotes, IncludeVotes)
+    action.kind: action for action in (Decommission, Recommission, Weights, ExcludeVotes, IncludeVotes, Reindex)
 }
 """Every kind of action that a definition can name."""

@@ -15,13 +15,21 @@ from chaos.base.errors import InvalidInput
 from chaos.base.operations import ADMIN, PAGED, OperationKind
 from chaos.base.units import Duration
 from chaos.definitions import decidable, notes, rolled, slis
-from chaos.definitions.actions import Decommission, ExcludeVotes, IncludeVotes, Recommission, Weights
+from chaos.definitions.actions import Decommission, ExcludeVotes, IncludeVotes, Recommission, Reindex, Weights
 from chaos.definitions.experiment import MOST_PAGED, ExperimentFile, LoadIndex, OperationFile, PhaseFile, judged_in
 from chaos.definitions.grammar import Grammar
 from chaos.definitions.selectors import LinkSelector, NodeSelector, candidates, resolve_links
 from chaos.definitions.source import Loc, Problem, did_you_mean
 from chaos.definitions.steps import FaultParams, Scene
-from chaos.definitions.topology import AWARENESS, FORCED, Topology, check_weights, unknown_zone
+from chaos.definitions.topology import (
+    AWARENESS,
+    FORCED,
+    Topology,
+    check_copies,
+    check_weights,
+    unknown_zone,
+    with_settings,
+)
 
 
 @dataclass
@@ -38,6 +46,10 @@ class _State:
     """Whose votes are taken away, in words."""
     controlled: bool = False
     """Whether failover controllers act."""
+    rolled: bool = False
+    """Whether the load's index is several, one after the other."""
+    copied: bool = False
+    """Whether the load's index was copied already."""
 
 
 OF_HELPERS = ("documents.lost_untold", "documents.told_failed_but_stored")
@@ -56,6 +68,7 @@ def check(
     yield from _controller(file, topology)
     state = _State(topology, grammar.faults, weights=dict(topology.weights) if topology.weights is not None else None)
     state.controlled = file.controller is not None and file.controller.act
+    state.rolled = bool(file.load.data_stream or file.load.alias)
     for name, phase in file.phases.items():
         if name == "all":
             yield Problem(("phases", name), 'a phase cannot be named "all", which means every phase', at_key=True)
@@ -369,6 +382,8 @@ def _do(name: str, phase: PhaseFile, state: _State) -> Iterator[Problem]:
             if state.voteless is None:
                 yield Problem(loc, "no vote is taken away here: expected exclude_votes before", at_key=True)
             state.voteless = None
+        elif isinstance(action, Reindex):
+            yield from _reindex(action, state, loc)
         elif action.zone not in state.topology.zones:
             yield Problem((*loc, "zone"), unknown_zone(action.zone, state.topology))
         elif isinstance(action, Decommission):
@@ -449,6 +464,19 @@ def _exclude_votes(action: ExcludeVotes, state: _State, loc: Loc) -> Iterator[Pr
         says = "failover controllers decommission zones, and what they take back gives all votes back"
         yield Problem(loc, f"{says}: expected no controller that acts", at_key=True)
     state.voteless = target.text
+
+
+def _reindex(action: Reindex, state: _State, loc: Loc) -> Iterator[Problem]:
+    if state.rolled:
+        yield Problem(
+            loc, "a data stream or an alias is several indices: expected a load with one to copy", at_key=True
+        )
+    if state.copied:
+        yield Problem(loc, "the load's index was copied before, under the same name: expected one reindex", at_key=True)
+    state.copied = True
+    named = {name.removeprefix("index."): value for name, value in action.settings.items()}
+    for problem in check_copies(with_settings(state.topology, named)):
+        yield Problem((*loc, "settings"), problem.says)
 
 
 def _recommission(action: Recommission, state: _State, loc: Loc) -> Iterator[Problem]:

@@ -461,6 +461,10 @@ def validated(source: Source, model: type[_M], kind: str) -> _M | None:
         return None
 
 
+MEANT = {"version": "opensearch"}
+"""Keys by which people ask for what another key is for, where that one is known."""
+
+
 def _problems(error: ValidationError, model: type[BaseModel]) -> Iterator[Problem]:
     for detail in error.errors(include_url=False):
         loc: Loc = tuple(detail["loc"])
@@ -471,8 +475,9 @@ def _problems(error: ValidationError, model: type[BaseModel]) -> Iterator[Proble
         elif detail["type"] == "extra_forbidden" and (why := vary.why_fixed(loc)) is not None:
             yield Problem(loc, why, at_key=True)
         elif detail["type"] == "extra_forbidden":
-            known = did_you_mean(str(loc[-1]), _keys(model, loc[:-1]))
-            yield Problem(loc, f'unknown key "{loc[-1]}": {known}', at_key=True)
+            known, key = _keys(model, loc[:-1]), str(loc[-1])
+            meant = MEANT[key] if MEANT.get(key) in known else key
+            yield Problem(loc, f'unknown key "{key}": {did_you_mean(meant, known)}', at_key=True)
         elif detail["type"] == "missing":
             expected = _description(model, loc)
             yield Problem(loc, f'"{loc[-1]}" is missing{f": expected {expected}" if expected else ""}')

@@ -34,6 +34,7 @@ EXPERIMENT = {
     "Weights": "phases.NAME.do.weights",
     "ExcludeVotes": "phases.NAME.do.exclude_votes",
     "IncludeVotes": "phases.NAME.do.include_votes",
+    "Reindex": "phases.NAME.do.reindex",
     "Sli": "slis.NAME",
     "SliAccess": "slis.NAME.access",
     "Guards": "guards",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -102,7 +103,13 @@ def difference(baseline: Side, side: Side) -> list[str]:
     → 30s."""
     found = _differs("", _spoken(baseline.experiment), _spoken(side.experiment))
     unsaid = ("topology.name:", "topology.description:", "topology.file:")
-    return [each.replace("load.operations.", "load.", 1) for each in found if not each.startswith(unsaid)]
+    return [_as_written(each) for each in found if not each.startswith(unsaid)]
+
+
+def _as_written(line: str) -> str:
+    """A line of the normal form by the names that files have."""
+    said = line.replace("load.operations.", "load.", 1)
+    return re.sub(r"^(topology(?:\.nodes\.[^.]+)?)\.version:", r"\1.opensearch:", said)
 
 
 def _spoken(value: Any) -> Any:

@@ -8,13 +8,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chaos.base.errors import ChaosError, FaultError
-from chaos.definitions.actions import ActionParams, Decommission, ExcludeVotes, IncludeVotes, Recommission, Weights
+from chaos.definitions.actions import (
+    ActionParams,
+    Decommission,
+    ExcludeVotes,
+    IncludeVotes,
+    Recommission,
+    Reindex,
+    Weights,
+)
 from chaos.definitions.selectors import resolve_nodes
 from chaos.faults.ledger import Entry, Ledger
 from chaos.faults.moves import Move, Reversible, is_open
 from chaos.history.events import ActionCommand, ActionDone
 from chaos.history.writer import Events
-from chaos.opensearch import administration
+from chaos.opensearch import administration, reindexing
 from chaos.opensearch.views import elected
 from chaos.targets.protocol import Lab
 
@@ -25,8 +33,14 @@ ENDS: dict[type[ActionParams], tuple[str, ...]] = {
 """Actions that take an earlier one back, and the moves that are undone by them."""
 
 
-def reversible(action: ActionParams, lab: Lab, earlier: Sequence[Entry] = ()) -> Reversible:
+def converted(index: str) -> str:
+    """The name of the copy of a load's index."""
+    return f"{index}-converted"
+
+
+def reversible(action: ActionParams, lab: Lab, earlier: Sequence[Entry] = (), index: str = "") -> Reversible:
     """The action's move and what takes it back; asks the cluster for what holds now. ``earlier``: moves that stand.
+    ``index``: the load's first.
 
     Raises ChaosError where it cannot be done now, or could not be taken back.
     """
@@ -47,6 +61,11 @@ def reversible(action: ActionParams, lab: Lab, earlier: Sequence[Entry] = ()) ->
         if ours is None:
             raise FaultError("no vote that this run has taken away is still away: there is none to give back")
         return Reversible(Move("votes.include", ours.arguments), None)
+    if isinstance(action, Reindex):
+        copy = {"index": converted(index), "owner": administration.new_owner()}
+        settings = {name.removeprefix("index."): value for name, value in action.settings.items()}
+        made_of = {"source": index, "settings": settings, "within_seconds": float(action.within)}
+        return Reversible(Move("index.convert", {**copy, **made_of}), Move("index.forget", copy))
     assert isinstance(action, Weights)
     before, _ = administration.weights(lab)
     made = dict(action.weights)
@@ -55,11 +74,11 @@ def reversible(action: ActionParams, lab: Lab, earlier: Sequence[Entry] = ()) ->
     )
 
 
-def perform(id: str, action: ActionParams, lab: Lab, ledger: Ledger, events: Events) -> bool:
-    """Carry an action out and say how it went. True when it came through."""
+def perform(id: str, action: ActionParams, lab: Lab, ledger: Ledger, events: Events, index: str = "") -> bool:
+    """Carry an action out and say how it went. True when it came through. ``index``: the load's first."""
     ActionCommand(action=id, action_kind=action.kind, says=action.describe()).write(events)
     try:
-        both = reversible(action, lab, ledger.standing())
+        both = reversible(action, lab, ledger.standing(), index)
         (entry,) = ledger.intend(id, [both])
         try:
             both.move.apply(lab)
@@ -68,6 +87,7 @@ def perform(id: str, action: ActionParams, lab: Lab, ledger: Ledger, events: Eve
                 ledger.answered([entry])
             raise
         ledger.answered([entry])
+        more = reindexing.counted(lab, index, converted(index)) if isinstance(action, Reindex) else "done"
     except ChaosError as error:
         ActionDone(action=id, ok=False, says=str(error)).write(events)
         return False
@@ -77,5 +97,5 @@ def perform(id: str, action: ActionParams, lab: Lab, ledger: Ledger, events: Eve
                 ledger.note(earlier, "undone")
     elif both.inverse is None:
         ledger.note(entry, "undone")
-    ActionDone(action=id, ok=True, says=f"{action.describe()}: done").write(events)
+    ActionDone(action=id, ok=True, says=f"{action.describe()}: {more}").write(events)
     return True

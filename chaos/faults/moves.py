@@ -15,7 +15,7 @@ from typing import Any
 
 from chaos.base.errors import ChaosError, FaultError, InvalidInput, Unanswered
 from chaos.base.logs import LOG
-from chaos.opensearch import administration, rollover
+from chaos.opensearch import administration, reindexing, rollover
 from chaos.targets.protocol import Lab
 
 _OPERATIONS: dict[str, Callable[..., bool | None]] = {
@@ -30,6 +30,8 @@ _OPERATIONS: dict[str, Callable[..., bool | None]] = {
     "failover.restore": administration.restore_failover,
     "index.create": administration.create_index,
     "index.delete": administration.delete_index,
+    "index.convert": reindexing.convert,
+    "index.forget": reindexing.forget,
     "rolled.create": rollover.create,
     "rolled.delete": rollover.delete,
 }

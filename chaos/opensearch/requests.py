@@ -120,6 +120,17 @@ def owner_of(said: Mapping[str, Any]) -> str | None:
     return next((str(owner) for owner in every if owner), None)
 
 
+def reindex_tasks(answer: Mapping[str, Any], index: str) -> list[str]:
+    """The tasks that copy into an index, of an answer about tasks with their descriptions. The description ends with
+    the index's name in brackets (``ReindexRequest.toString``)."""
+    return sorted(
+        name
+        for node in answer.get("nodes", {}).values()
+        for name, task in node.get("tasks", {}).items()
+        if f"to [{index}]" in str(task.get("description", "")) and "parent_task_id" not in task
+    )
+
+
 RolledKind = Literal["data_stream", "alias"]
 """What a name with several indices is (:mod:`chaos.opensearch.rollover`)."""
 

@@ -22,6 +22,7 @@ DONE_BY = {
     "decommission": ("zone-failover",),
     "weights": ("weights-away", "zone-failover"),
     "exclude_votes": (),
+    "reindex": (),
 }
 """Kinds of action → the remedies that they are."""
 ROWS = {

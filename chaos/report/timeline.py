@@ -360,6 +360,12 @@ Moment = tuple[float, str, str, str]
 """(second, label, full words, mark)."""
 
 
+def _more(command: str, end: str) -> str:
+    """What the end of an action says beside that it was done, or why it failed."""
+    said = end.removeprefix(f"{command}: ")
+    return f": {text.clip(said, 300)}" if said and said != "done" else ""
+
+
 def _actions(record: Record) -> list[Moment]:
     found = []
     for event in record.of_kind("action.command"):
@@ -369,6 +375,7 @@ def _actions(record: Record) -> list[Moment]:
         how = "has no end"
         if done:
             how = f"done at {record.since_start(int(done[-1]['t'])):.1f} s" if done[-1].get("ok") else "failed"
+            how += _more(says, str(done[-1].get("says") or ""))
         found.append((at, text.clip(says, 60), f"action: {text.clip(says)}, {how}", "action"))
     for each in waited.every(record):
         at = record.since_start(each.begun.t) or 0.0

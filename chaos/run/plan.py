@@ -23,7 +23,15 @@ import psutil
 import chaos
 from chaos.base.errors import ChaosError, Lacking
 from chaos.definitions import Duration, Experiment, Scene, Topology, objectives
-from chaos.definitions.actions import ActionParams, Decommission, ExcludeVotes, IncludeVotes, Recommission, Weights
+from chaos.definitions.actions import (
+    ActionParams,
+    Decommission,
+    ExcludeVotes,
+    IncludeVotes,
+    Recommission,
+    Reindex,
+    Weights,
+)
 from chaos.definitions.detection import Detection
 from chaos.definitions.existing import Existing
 from chaos.definitions.experiment import Controller
@@ -224,6 +232,8 @@ def _inverse(action: ActionParams) -> str | None:
         return "the weights that were there before"
     if isinstance(action, ExcludeVotes):
         return "votes are given back, if nobody else has taken any away since"
+    if isinstance(action, Reindex):
+        return "what still copies is ended, and the copy deleted"
     assert isinstance(action, Recommission | IncludeVotes)
     return None
 

@@ -13,7 +13,7 @@ from datetime import date
 
 from chaos.base.errors import Lacking
 from chaos.definitions import Experiment
-from chaos.definitions.actions import ActionParams, Decommission, ExcludeVotes, IncludeVotes, Recommission
+from chaos.definitions.actions import ActionParams, Decommission, ExcludeVotes, IncludeVotes, Recommission, Reindex
 from chaos.definitions.during import During
 from chaos.definitions.existing import RUNGS, Existing, ExistingFile, as_production
 from chaos.definitions.selectors import LinkSelector, candidates
@@ -300,7 +300,11 @@ def _of_others(during: During, experiment: Experiment, target: Existing) -> Step
 
 def _of_action(action: ActionParams) -> Step:
     """Weights and decommissions are of a whole zone, votes of the whole cluster."""
-    return Step(f"{action.kind}: {action.describe()}", ZONE, NOBODY)
+    rows: tuple[Row, ...] = ()
+    if isinstance(action, Reindex):
+        says = "a copy of an index of any size on a cluster of others is not there yet"
+        rows = (Row(action.kind, Sign.BLOCKS, says, "leave it out, or run this on a lab"),)
+    return Step(f"{action.kind}: {action.describe()}", ZONE, NOBODY, rows)
 
 
 def _voteless(action: ExcludeVotes, experiment: Experiment) -> Hits:

@@ -63,11 +63,13 @@ DEFAULTS: tuple[tuple[str, Tolerance], ...] = (
     (r".*\.regained|cluster\.recovered|ladder\..*|until", Tolerance(2.0, 0.10)),
     (r".*\.p[0-9.]+", Tolerance(0.010, 0.25)),
     (r"costs\..*", Tolerance(0.0, 0.10)),
+    (r"replication\.lag", Tolerance(1.0, 0.25)),
+    (r"replication\.bytes_behind", Tolerance(0.0, 0.25)),
 )
 """What is tolerated by default. Chosen from what users notice and what is measured, never fitted:
 0.1 points of a share are a month's whole error budget at 99.9 %; an outage is measured in windows of 1 s, and whether
 it is over in windows of 1 or 2 s; less than 10 ms of latency, or a quarter of it, alerts no
-pager; a tenth of what it costs buys no other machine. Counts: none."""
+pager; a tenth of what it costs buys no other machine; replicas are looked at once a second. Counts: none."""
 
 
 def default_tolerance(metric: str) -> Tolerance:

@@ -282,6 +282,14 @@ def _of_tables(tables: dict[str, Any]) -> Iterator[tuple[str, Known | None]]:
     visible = (tables.get("data") or {}).get("visibility") or {}
     if "quantile" in visible:
         yield f"visible.{visible['quantile']}", known(visible.get("value"), "seconds", visible.get("bound"))
+    for phase, row in (visible.get("replicas") or {}).items():
+        for name in ("p50", "p90", "p99"):
+            item = row.get(name) or {}
+            yield f"replicas.visible.{name}@{phase}", known(item.get("value"), "seconds", item.get("bound"))
+    for phase, row in (tables.get("replication") or {}).items():
+        for name, unit in (("lag", "seconds"), ("bytes_behind", "number")):
+            item = row.get(name) or {}
+            yield f"replication.{name}@{phase}", known(item.get("value"), unit, item.get("bound"))
     for name, row in (tables.get("data") or {}).items():
         if isinstance(row, dict):
             yield f"data.{name}", known(row.get("value"), str(row.get("unit") or "count"), row.get("bound"))

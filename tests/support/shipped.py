@@ -11,6 +11,8 @@ SIDES = sorted(path for path in (ROOT / "experiments").rglob("*.yaml") if "\nvar
 """Experiments with sides: several plans each."""
 INGESTION = [path for path in SIDES if "ingestion" in path.parts]
 """Those that ask an advice on ingestion (docs/ingestion.md)."""
+REPLICATION = [path for path in SIDES if "replication" in path.parts]
+"""Those that compare kinds of replication (docs/replication.md)."""
 GRAVITON = [path for path in SIDES if "graviton" in path.parts]
 """Those with the load of AWS's comparison of instances with Graviton2 (docs/graviton.md)."""
 WORKLOADS = sorted(path for path in (ROOT / "experiments").rglob("*.yaml") if "\nkind: workload" in path.read_text())

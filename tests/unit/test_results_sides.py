@@ -14,7 +14,7 @@ import pytest
 import results
 import synthetic
 from claims import ClaimError
-from shipped import GRAVITON, INGESTION, SIDES
+from shipped import GRAVITON, INGESTION, REPLICATION, SIDES
 
 from chaos.campaign import sides as making
 from chaos.definitions.varied import Varied
@@ -94,6 +94,20 @@ def test_a_row_has_how_far_each_metric_was_moved(root: Path) -> None:
     assert kept["read.p98"]["word"] == "open", "no run measured it"
     assert "read.p50@slow" not in kept, "it decides nothing, and is no cost"
     assert json.loads(json.dumps(found)) == found
+
+
+def test_a_row_of_versions_names_that_of_each_side(root: Path) -> None:
+    folder = made(root, 4, 8)
+    assert "opensearch" not in results.compared(folder), "one version, which stands among the versions"
+    for file in (folder / "late").glob("*/plan.json"):
+        data = json.loads(file.read_text())
+        file.write_text(json.dumps(data | {"versions": data["versions"] | {"opensearch": "3.9.0"}}))
+    found = row(folder)
+    first = found["versions"]["opensearch"]
+    assert found["opensearch"] == f"{first} in default and 3.9.0 in late"
+    what = "experiments/ingestion/ids.yaml"
+    lines = list(asked.figures(asked.ROOT / "experiments" / "ingestion", {what: found}))
+    assert any(f"level 95 %; OpenSearch {first} in default and 3.9.0 in late" in line for line in lines)
 
 
 def test_runs_that_are_missing_leave_it_without_an_outcome(root: Path) -> None:
@@ -177,7 +191,7 @@ def test_an_answer_by_sides_rests_on_metrics_that_are_known(root: Path, monkeypa
         claims.evidence(WHAT, ("read.good@slow",))
 
 
-# -- docs/ingestion.md, docs/graviton.md -------------------------------------------------------------
+# -- docs/ingestion.md, docs/replication.md, docs/graviton.md ----------------------------------------------------
 
 
 @pytest.mark.parametrize("page", asked.PAGES, ids=lambda page: page.stem)
@@ -192,7 +206,10 @@ def test_the_committed_tables_are_made_of_the_files_and_the_recorded_runs(
 
 @pytest.mark.parametrize(
     ("folder", "shipped"),
-    [(folder, INGESTION if folder.name == "ingestion" else GRAVITON) for folder in asked.PAGES.values()],
+    [
+        (folder, {"ingestion": INGESTION, "replication": REPLICATION, "graviton": GRAVITON}[folder.name])
+        for folder in asked.PAGES.values()
+    ],
     ids=lambda value: value.name if isinstance(value, Path) else "",
 )
 def test_every_experiment_is_in_both_tables_and_those_without_a_row_say_so(

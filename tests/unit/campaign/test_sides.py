@@ -77,13 +77,19 @@ def loaded(text: str = FILE) -> Varied:
 
 
 class Labs:
-    """Gives labs as the pool does, by what they are made of. ``before``: called ahead of each run."""
+    """Gives labs as the pool does, by what they are made of. ``before``: called ahead of each run. ``lacks``: a version
+    that is not to be had."""
 
-    def __init__(self, before: Callable[[int], None] = lambda number: None) -> None:
+    def __init__(self, before: Callable[[int], None] = lambda number: None, lacks: str = "") -> None:
         self.before, self.made, self.asked, self.closed = before, 0, 0, 0
+        self.lacks = lacks
+        self.provisioned: list[str] = []
         self._key: Any = None
 
     def parts(self, topology: Any) -> str:
+        if topology.version == self.lacks:
+            raise InvalidInput(f"OpenSearch {self.lacks} has no lock file")
+        self.provisioned.append(topology.version)
         return str(topology.name)
 
     def get(self, topology: Any, *, parts: Any = None, check: Callable[[], None] = lambda: None) -> Any:
@@ -95,7 +101,7 @@ class Labs:
         return type("Lab", (), {"kind": "local", "id": f"lab {self.made}"})()
 
     def close(self) -> None:
-        self.closed += 1
+        self.closed, self._key = self.closed + 1, None
 
 
 @pytest.fixture
@@ -245,8 +251,42 @@ def test_sides_of_other_labs_have_each_run_in_a_lab_of_its_own(
     labs = given(monkeypatch, Labs())
     cli("run", "ab.yaml", "--out", "r", "-q")
     names = [name for name, _, _ in ran]
-    assert names[1] == names[2] and labs.made == 3, "A B, B A: of the two in the middle the lab is the same"
+    assert names[1] == names[2] and labs.made == 4, "A B, B A: the two in the middle have labs of their own, too"
+    assert [lab for _, _, lab in ran] == [f"lab {number}" for number in range(1, 5)]
     assert ran.warmed == [], "each is as cold as the others"
+
+
+OF_VERSIONS = FILE.replace("{settings: {index: {refresh_interval: 30s}}}", "{opensearch: 2.19.6}")
+
+
+def test_versions_are_sides_and_no_lab_is_of_two(cli: Cli, ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = loaded(OF_VERSIONS)
+    default, slow = (side.experiment for side in experiment.sides)
+    assert not sides.one_lab(experiment) and not _serves(SimpleNamespace(topology=default.topology), slow, alone=False)
+    _, out, _ = cli("plan", "ab.yaml")
+    assert "side slow: topology.opensearch: 3.8.0 → 2.19.6" in out and "each in a lab of its own" in out
+    labs = given(monkeypatch, Labs())
+    cli("run", "ab.yaml", "--out", "r", "-q")
+    assert labs.provisioned[:2] == ["3.8.0", "2.19.6"], "before the first run"
+    assert len({lab for _, _, lab in ran}) == 4
+
+
+def test_a_version_that_cannot_be_had_begins_nothing(cli: Cli, ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded(OF_VERSIONS)
+    given(monkeypatch, Labs(lacks="2.19.6"))
+    code, _, err = cli("run", "ab.yaml", "--out", "r", "-q")
+    assert code == Exit.USAGE and list(ran) == [] and not Path("r").exists()
+    assert "ab.yaml:14:5: side slow: OpenSearch 2.19.6 has no lock file" in err
+
+
+def test_a_lab_that_cannot_be_taken_away_between_runs_ends_it(
+    cli: Cli, ran: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded(OF_VERSIONS)
+    labs = given(monkeypatch, Labs())
+    monkeypatch.setattr(labs, "close", lambda: (_ for _ in ()).throw(RuntimeError("lab 1 is still here")))
+    code, out, err = cli("run", "ab.yaml", "--out", "r", "-q")
+    assert code == Exit.DIRTY and len(ran) == 1 and "lab 1 is still here" in out + err
 
 
 def test_a_lab_that_is_up_serves_sides_that_differ_in_settings_of_the_index_alone(cli: Cli) -> None:

@@ -81,6 +81,20 @@ DIFFERS: dict[str, tuple[dict[str, list[str]], tuple[str, ...]]] = {
         {"three": [f"{INDEX}.number_of_shards: 1 → 3"], "twelve": [f"{INDEX}.number_of_shards: 1 → 12"]},
         ("3 shards", "default of 1", "against 12"),
     ),
+    "recipe": (
+        {
+            "recipe": [
+                "topology.settings.cluster.cluster.routing.allocation.balance.prefer_primary: not set → True",
+                "topology.settings.cluster.segrep.pressure.enabled: not set → True",
+                f"{INDEX}.refresh_interval: 1s → 30s",
+                f"{INDEX}.number_of_shards: 1 → 3",
+                f"{INDEX}.replication.type: DOCUMENT → SEGMENT",
+                f"{INDEX}.codec: not set → best_compression",
+                f"{INDEX}.translog.flush_threshold_size: not set → 256mb",
+            ]
+        },
+        ("3 shards", "every 30 s", "segrep.pressure.enabled", "prefer_primary", "quarter of the heap", "zstd_no_dict"),
+    ),
     "durability-power-loss": (DURABILITY, ("durability async", "request, the default", "lose power")),
     "retries-node-kill": (
         {"exponential": [f"{WRITE}.retry: not set → {EXPONENTIAL}"]},

@@ -94,7 +94,11 @@ def test_a_side_is_in_normal_form_and_knows_no_sides() -> None:
         ("{load: {client: {kind: opensearch-py}}}", ["load.client.kind: load-balancer → opensearch-py"]),
         ("{load: {write: {rate: 50/s}}}", ["load.write.rate: 20/s → 50/s"]),
         ("{controller: {act: false}}", None),
-        ("{topology: {opensearch: 3.7.0}}", ["topology.version: 3.8.0 → 3.7.0"]),
+        ("{topology: {opensearch: 2.19.6}}", ["topology.opensearch: 3.8.0 → 2.19.6"]),
+        (
+            "{topology: {nodes: {data: {opensearch: 3.9.0}}}}",
+            [f"topology.nodes.{z}-data.opensearch: not set → 3.9.0" for z in "abc"],
+        ),
         ("{topology: {nodes: {cm: {heap: 512MiB}}}}", [f"topology.nodes.{z}-cm.heap: 256MiB → 512MiB" for z in "abc"]),
         ("{topology: 3az-tuned}", None),
     ],
@@ -123,6 +127,22 @@ def test_objectives_of_the_command_line_hold_on_all_sides() -> None:
         (side("{load: {}}"), "x.yaml:14:18: load: nothing is changed here"),
         (side("{topology: 3}"), "x.yaml:14:22: topology: expected another topology's name"),
         (side("{topology: nowhere}"), "x.yaml:14:22: side slow: there is no topology nowhere"),
+        (
+            side("{topology: {version: 2.19.6}}"),
+            'x.yaml:14:23: side slow: unknown key "version": did you mean "opensearch"?',
+        ),
+        (
+            side("{topology: {opensearch: 3.8}}"),
+            "x.yaml:14:35: side slow: opensearch: 3.8 is a number: expected a full version such as 3.8.0",
+        ),
+        (
+            side("{topology: {opensearch: 3.8.0}}"),
+            "x.yaml:14:5: side slow comes to the same experiment as side default",
+        ),
+        (
+            side("{topology: {opensearch: 3.8.0}}").replace("topology: 3az\n", "topology: 3az-upgrade\n"),
+            "x.yaml:14:35: side slow: 3.8.0 cannot be upgraded to 3.8.0: expected an earlier version",
+        ),
         (side("{topology: {name: other}}"), "x.yaml:14:23: a side cannot change a topology's name"),
         (
             side("{load: {write: {good: ok within 5s}}}"),

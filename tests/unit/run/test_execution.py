@@ -22,6 +22,7 @@ from chaos.base.netsock import Endpoint
 from chaos.base.paths import ProcessIdentity
 from chaos.base.units import Duration, Rate
 from chaos.commands import leases
+from chaos.definitions.actions import Reindex
 from chaos.definitions.experiment import Phase, Rolled
 from chaos.faults.ledger import Ledger, Registration, registrations, standing
 from chaos.faults.lifecycle import Lifecycle, undo_entries
@@ -35,7 +36,7 @@ from chaos.run.instruments import Instruments
 from chaos.run.leftovers import sole_run
 from chaos.run.options import new_folder
 from chaos.run.shape import Shape
-from chaos.run.stopping import Stop, Unasked
+from chaos.run.stopping import Stop, Unasked, Unproven
 from chaos.targets.labs import network, toxiproxy
 from chaos.targets.labs.local import LocalLab
 
@@ -92,6 +93,22 @@ def test_a_phase_has_an_end_whatever_ended_it(tmp_path: Path, error: ChaosError,
     with pytest.raises(type(error)):
         made.phase(0, Phase(name="healthy", duration=Duration(3)))
     assert [event["reason"] for event in made.events.of("phase.end")] == [reason]
+
+
+def test_a_copy_that_failed_ends_the_run_and_its_index_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What failed is told; that nothing was copied would be missed by no line of the file."""
+    asked: list[str] = []
+
+    def perform(id: str, action: Any, lab: Any, ledger: Any, events: Any, index: str) -> bool:
+        asked.append(index)
+        return False
+
+    monkeypatch.setattr("chaos.faults.actions.perform", perform)
+    made = execution(tmp_path, index="chaos", there=None, options=SimpleNamespace(permits=None))
+    action = Reindex.model_validate({"settings": {"replication.type": "SEGMENT"}})
+    with pytest.raises(Unproven, match="it failed, so nothing can be concluded"):
+        made.phase(0, Phase(name="copied", duration=Duration(3), do=(action,)))
+    assert asked == ["chaos"] and [event["reason"] for event in made.events.of("phase.end")] == ["aborted"]
 
 
 def test_the_time_from_the_stop_to_all_undone_is_written_down(tmp_path: Path) -> None:

@@ -358,6 +358,12 @@ def test_a_manager_without_a_vote_may_go_and_another_one_may_not(tmp_path: Path)
     assert refused(plan(tmp_path, together)) == ["phase both: votes"]
 
 
+def test_an_index_is_not_copied_on_a_cluster_of_others(tmp_path: Path) -> None:
+    made = plan(tmp_path, "  copy: {do: {reindex: {settings: {replication.type: SEGMENT}}}, for: 5s}")
+    (row,) = [row for phase, row in made.refused if "reindex" in row.what]
+    assert row.says == "a copy of an index of any size on a cluster of others is not there yet"
+
+
 def test_faults_come_before_votes_are_given_back(tmp_path: Path) -> None:
     back = "  back: {inject: {node.kill: {target: node b-cm}}, do: {include_votes: {}}, for: 5s}"
     assert "phase back: votes" in refused(plan(tmp_path, TAKE % "node a-cm" + back))

@@ -298,3 +298,30 @@ def test_of_shares_of_what_went_badly_less_is_better() -> None:
     assert higher_is_better("share", "read.good@slow") and higher_is_better("share", "documents.acknowledged@slow")
     assert not higher_is_better("share", "gc.share@slow") and not higher_is_better("share", "cpu.survivors@slow")
     assert higher_is_better("share") and not higher_is_better("seconds", "write.outage")
+
+
+def test_lag_of_replicas_is_a_metric_by_phase_of_which_less_is_better() -> None:
+    """As the checks have it; of runs on document replication there is none."""
+    from chaos.statistics.compare import default_tolerance
+    from chaos.statistics.facts import higher_is_better, metrics
+
+    tables: Any = {
+        "replication": {"steady": {"lag": {"value": 4.5, "bound": "at_least"}, "bytes_behind": {"value": 8e6}}},
+        "data": {
+            "visibility": {
+                "quantile": "p99",
+                "value": 20.5,
+                "bound": "exact",
+                "text": "20.5 s",
+                "replicas": {"steady": {"looks": 9, "p99": {"value": 22.0, "bound": "exact"}, "p50": {"value": None}}},
+            }
+        },
+    }
+    found = metrics({"tables": tables})
+    assert found["replication.lag@steady"] == Known("seconds", 4.5, float("inf"), Bound.AT_LEAST)
+    assert found["replication.bytes_behind@steady"] == Known("number", 8e6, 8e6)
+    assert found["replicas.visible.p99@steady"] == Known("seconds", 22.0, 22.0)
+    assert "replicas.visible.p50@steady" not in found and found["visible.p99"].low == 20.5
+    assert not any(higher_is_better(found[name].unit, name) for name in found)
+    assert default_tolerance("replication.lag@steady") == Tolerance(1.0, 0.25)
+    assert not {name for name in metrics({"tables": {"replication": {}}}) if name.startswith("replication")}
