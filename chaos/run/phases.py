@@ -44,6 +44,7 @@ class Phases(Waiting):
             self.prepare_step(number)
         Clock().write(self.events)
         PhaseStart(phase=phase.name, index=number, scripted_wait=phase.scripted_wait).write(self.events)
+        self.instruments.edge()
         began = time.monotonic()
         self.reporter.line(f"phase {phase.name}")
         try:
@@ -71,6 +72,7 @@ class Phases(Waiting):
             raise
         seen = {} if phase.until is None else self.noticed
         PhaseEnd(phase=phase.name, reason=reason, looked=round(looked, 3), **seen).write(self.events)
+        self.instruments.edge()
         self.refuse_vanished()
 
     def look_step(self, number: int) -> float:
