@@ -171,7 +171,7 @@ class Protections(Observer):
         seconds, grew = self._since(before, now, moment)
         if self._events is not None:
             held = {name: count for name, count in now.held.items() if count}
-            more = {key: value for key, value in (("grew", grew), ("now", held)) if value}
+            more: dict[str, Any] = {key: value for key, value in (("grew", grew), ("now", held)) if value}
             with suppress(OSError):  # the run has been told (``broken``), and ends
                 self._events.write(COUNTED, node=node, seconds=round(seconds, 3), **more)
 
