@@ -18,8 +18,8 @@ from chaos.targets.labs import provisioning
 from chaos.targets.labs.local import LocalLab
 
 ELSEWHERE = {"disk", "query"}
-"""Families of which ``make test`` tries a fault in another file (test_disk_faults), or none: searches that run away slow
-all that shares the lab, so ``make test-full`` alone tries them."""
+"""Families of which ``make test`` tries a fault in another file (test_disk_faults), or none: searches that run away
+slow all that shares the lab, so ``make test-full`` alone tries them (test_manager_faults)."""
 
 
 def short() -> set[Case]:
