@@ -1,7 +1,7 @@
-"""Tables of docs/ingestion.md, docs/replication.md and docs/graviton.md: what experiments of a folder ask, and what
+"""Tables of docs/ingestion.md, replication.md, graviton.md and protections.md: what experiments of a folder ask, and what
 recorded runs found.
 
-    python benchmarks/asked.py          # writes two tables into each page
+    python benchmarks/asked.py          # writes the tables into each page
 
 The first table is made of the files alone, the second of the rows that ``python benchmarks/results.py record sides``
 has kept: of each experiment the newest. Where there is none, or its series was cut off, it says *not yet measured*.
@@ -24,6 +24,9 @@ from chaos.registry import load_experiment
 ROOT = results.ROOT
 PAGES = {ROOT / "docs" / f"{name}.md": ROOT / "experiments" / name for name in ("ingestion", "replication", "graviton")}
 """Page → the folder of experiments that it is about; of those the ones with sides."""
+PROTECTIONS = ROOT / "docs" / "protections.md"
+PROTECTED = ROOT / "experiments" / "protections"
+"""Experiments whose sides are a protection off, (monitoring,) and on."""
 PARTS = ("advices", "figures")
 """Tables of the page, each between ``<!-- NAME: … -->`` and ``<!-- NAME end -->``."""
 CLAIM = re.compile(r"\b[a-z]{2}-\d+\b")
@@ -32,6 +35,10 @@ HEADS = {
     "advices": ("| advice | claims | command | sides | decided by |", "|---|---|---|---|---|"),
     "figures": (
         "| experiment | side | metric | first side | this side | shift with its interval | is |",
+        "|---|---|---|---|---|---|---|",
+    ),
+    "protections": (
+        "| counter | command | sides | it is to be better | verdict | why | runs that count |",
         "|---|---|---|---|---|---|---|",
     ),
 }
@@ -109,15 +116,43 @@ def figures(folder: Path, rows: dict[str, dict[str, Any]]) -> Iterator[str]:
         yield f"|  | runs | {results.cell(made)} |  |  |  |  |"
 
 
+def protections(folder: Path, rows: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """A line for each protection. ``rows``: experiment → its newest row."""
+    for file in files(folder):
+        experiment = load(file)
+        asked, what = experiment.protection, str(file.relative_to(ROOT))
+        assert asked is not None  # all of the folder have one; a test holds that
+        row = rows.get(what) or {}
+        found = row.get("protection") if "ended" in row and row["outcome"] != "cut off" else None
+        verdict = (NOT_YET, "", "")
+        if found is not None:
+            counted = ", ".join(f"{number} of {side}" for side, number in row["counted"].items())
+            verdict = (f"**{found['word']}**", "; ".join(found["why"]), f"{counted}; commit {row['commit']}")
+        traffic = ", ".join(f"{metric}@{phase}" for metric in asked["protects"] for phase in asked["provoked"])
+        cells = (f"`{asked['counter']}`", f"`opensearch-chaos run {what}`", sides(experiment), traffic, *verdict)
+        yield f"| {' | '.join(results.cell(each, 600) for each in cells)} |"
+
+
+def protections_page(text: str) -> str:
+    """docs/protections.md with its table made anew. Raises ValueError where its mark is missing."""
+    newest = {str(row["what"]): row for row in results.rows("sides")}
+    return put(text, "protections", protections(PROTECTED, newest))
+
+
+def put(text: str, part: str, lines: Iterator[str]) -> str:
+    """A page with one table made anew. Raises ValueError where its mark is missing."""
+    begin = text.index("-->", text.index(f"<!-- {part}:")) + len("-->")
+    end = text.index(f"<!-- {part} end -->")
+    table = "\n".join((*HEADS[part], *lines))
+    return f"{text[:begin]}\n{table}\n{text[end:]}"
+
+
 def page(text: str, folder: Path) -> str:
     """The page on a folder, its tables made anew. Raises ValueError where a mark of one is missing."""
     newest = {str(row["what"]): row for row in results.rows("sides")}
     lines = {"advices": advices(folder), "figures": figures(folder, newest)}
     for part in PARTS:
-        begin = text.index("-->", text.index(f"<!-- {part}:")) + len("-->")
-        end = text.index(f"<!-- {part} end -->")
-        table = "\n".join((*HEADS[part], *lines[part]))
-        text = f"{text[:begin]}\n{table}\n{text[end:]}"
+        text = put(text, part, lines[part])
     return text
 
 
@@ -125,6 +160,7 @@ def main() -> None:
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     for file, folder in PAGES.items():
         file.write_text(page(file.read_text(), folder))
+    PROTECTIONS.write_text(protections_page(PROTECTIONS.read_text()))
 
 
 if __name__ == "__main__":

@@ -245,7 +245,7 @@ def compared(folder: Path) -> dict[str, Any]:
         "cut_off": len(file.cut_off),
         "run": folder.name,
         "metrics": [row for each in found.comparisons for row in shifts(found, each)],
-    }
+    } | ({} if found.protection is None else {"protection": found.protection.to_json()})
 
 
 def opensearch_of(groups: Sequence[Group]) -> dict[str, str]:

@@ -42,9 +42,9 @@ HOLD = (Duration(10), Duration(30))
 LOAD = Rate(50)
 TRIES = 40
 """How many draws a moment has to find a fault that may begin then; after that it passes without one."""
-PLANTED = "settings"
-"""The family of planted weaknesses. They break the promises that the plan expects to be kept, so only weights that
-are given draw them."""
+PLANTED = ("settings", "query")
+"""The families of planted weaknesses, and of queries that hold all search threads. They break the promises that the
+plan expects to be kept, so only weights that are given draw them."""
 
 
 @dataclass(frozen=True)
@@ -288,7 +288,9 @@ def _side(side: HostSelector, topology: Topology, rng: random.Random) -> HostSel
 
 def default_weights(offers: Offers) -> dict[str, float]:
     """Every kind that somebody can carry out there, alike, but for planted weaknesses."""
-    return {kind: 1.0 for kind, fault in offers.kinds.items() if fault.family != PLANTED and not offers.reasons(kind)}
+    return {
+        kind: 1.0 for kind, fault in offers.kinds.items() if fault.family not in PLANTED and not offers.reasons(kind)
+    }
 
 
 def timeline(options: Options, offers: Offers) -> list[Drawn]:

@@ -68,6 +68,7 @@ def planned(experiment: Varied, seed: int) -> SidesFile:
         differences={side.name: varied.difference(first, side) for side in experiment.rivals},
         decide=experiment.decide,
         tolerance=experiment.tolerance,
+        protection=experiment.protection,
     )
 
 
@@ -109,7 +110,8 @@ def resume(experiment: Varied, folder: Path, seed: int | None) -> SidesFile:
                 f"{folder} is of another plan: {says}",
                 remedy="run the experiment as it was, or begin anew without --resume",
             )
-    file.decide, file.tolerance = wanted.decide, wanted.tolerance  # they decide of runs that are made, and make none
+    for name in ("decide", "tolerance", "protection"):  # they decide of runs that are made, and make none
+        setattr(file, name, getattr(wanted, name))
     _set_aside(folder, file)
     file.write(folder)
     for arm in _arms(experiment, folder, file):

@@ -205,6 +205,9 @@ class Observer:
         """The cluster is as it was before the faults, and the load still on: look once more. False: nobody answered."""
         return True
 
+    def edge(self) -> None:
+        """A phase begins or ends at this moment. Must not wait: a look of its own comes in its own thread."""
+
     def word(self) -> str:
         """For the line of the console that says how things are; empty: nothing."""
         return ""

@@ -265,6 +265,8 @@ def _print(found: Any) -> None:
     from chaos.statistics.sides import moved, word
 
     out.print(f"sides: {found.outcome.upper()}  {found.sentence}", markup=False)
+    if found.protection is not None:
+        out.print(f"  {found.protection.sentence}", markup=False)
     for comparison in found.comparisons:
         name = comparison.b.label
         for row in comparison.rows:

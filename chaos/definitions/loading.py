@@ -84,7 +84,7 @@ def load_experiment(
     if file is not None and found is not None:
         source.add(crosschecks.check(file, found, grammar, indices))
         if file.vary is not None:
-            source.add(vary.check(file.vary, file.phases))
+            source.add(vary.check(file.vary, file.phases, file.load.every))
     errors = source.errors() + errors
     if errors or file is None or found is None:
         raise InvalidInput("\n".join(errors))
@@ -176,7 +176,19 @@ def _varied(
     source.add(varied.alike(tuple(made)))
     if errors := source.errors() + errors:
         raise InvalidInput("\n".join(errors))
-    return Varied.of(base, tuple(made), times=file.times, decide=file.decide, tolerance=dict(file.tolerance))
+    return Varied.of(
+        base,
+        tuple(made),
+        times=file.times,
+        decide=file.decide,
+        tolerance=dict(file.tolerance),
+        protection=_protection(file),
+    )
+
+
+def _protection(file: vary.VaryFile) -> dict[str, Any] | None:
+    """As data: it is only carried to the judgement of the sides."""
+    return None if file.protection is None else file.protection.model_dump(mode="json")
 
 
 def load_topology(name_or_path: str | Path, near: str | Path | None = None) -> Topology:

@@ -44,6 +44,7 @@ EXPERIMENT = {
     "Controller": "controller",
     "VaryFile": "vary",
     "SideFile": "vary.sides.NAME",
+    "ProtectionFile": "vary.protection",
 }
 """Parts of the schema, and where they stand in a file; in the order of the page, after the load and its operations."""
 EXISTING = {

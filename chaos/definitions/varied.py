@@ -32,6 +32,8 @@ class Varied(Experiment):
     times: int = Field(exclude=True)
     decide: tuple[str, ...] = Field(default=(), exclude=True)
     tolerance: dict[str, str] = Field(default_factory=dict, exclude=True)
+    protection: dict[str, Any] | None = Field(default=None, exclude=True)
+    """What the sides are of, where they are a protection off, (monitoring,) and on."""
 
     @property
     def names(self) -> tuple[str, ...]:

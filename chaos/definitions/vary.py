@@ -6,13 +6,13 @@ stand for. No key can be taken away. What a file with sides means is in :mod:`.v
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from collections.abc import Container, Iterator, Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StrictInt, WithJsonSchema
 
 from chaos.base.units import Malformed
-from chaos.definitions.base import Strict
+from chaos.definitions.base import OneOrMore, Strict
 from chaos.definitions.source import Loc, Problem
 
 FEWEST_SIDES, MOST_SIDES = 2, 4
@@ -33,6 +33,18 @@ FIXED = {
     "vary": "sides have no sides",
 }
 """Keys of an experiment that no side may have, and why."""
+PROTECTIONS = (
+    "search_backpressure.cancelled",
+    "admission_control.rejected",
+    "indexing_pressure.rejected",
+    "shard_indexing_pressure.rejected",
+    "manager_throttling.throttled",
+    "thread_pools.rejected",
+    "circuit_breakers.tripped",
+)
+"""Metrics that count what a protection did (the instrument ``protections``)."""
+OF_PROTECTION = (2, 3)
+"""How many sides a protection has: off, on, and monitoring between them."""
 FIXED_OF_TOPOLOGY = ("apiVersion", "kind", "name", "description")
 
 
@@ -89,6 +101,31 @@ Amount = Annotated[str, BeforeValidator(_amount), WithJsonSchema({"type": ["stri
 SideName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
 
 
+def _status(value: Any) -> Any:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Status = Annotated[Literal["429", "5xx"], BeforeValidator(_status), WithJsonSchema({"enum": ["429", 429, "5xx"]})]
+
+
+class ProtectionFile(Strict):
+    """The sides are a protection off, (monitoring,) and on, in this order: did it act, did it protect, did it let go?
+    (docs/protections.md)"""
+
+    counter: Literal[PROTECTIONS] = Field(description="what it did, for example indexing_pressure.rejected")  # type: ignore[valid-type]
+    provoked: OneOrMore[str] = Field(min_length=1, description="the phase, or phases, in which it is to act")
+    answers: dict[str, Status] = Field(
+        default_factory=dict,
+        description="what clients must get in the same seconds, by operation, for example {write: 429}; left out where "
+        "they see nothing of it",
+    )
+    protects: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
+        min_length=1,
+        description="the traffic that is to be good more often with it, for example [lookup.good]; judged in the "
+        "phases in which it is to act",
+    )
+
+
 class VaryFile(Strict):
     """Two to four sides of the experiment, whose runs alternate. ``run`` makes them all, and compares each side with
     the first by the rules of ``compare`` (docs/ab.md)."""
@@ -109,6 +146,11 @@ class VaryFile(Strict):
         default_factory=dict,
         description="how much worse is still the same, by metric, for example {write.p99: 10ms or 25%}",
     )
+    protection: ProtectionFile | None = Field(
+        default=None,
+        description="the sides are a protection off, (monitoring,) and on: the page says whether it protects, for "
+        "example {counter: indexing_pressure.rejected, provoked: stuck, answers: {write: 429}, protects: [read.good]}",
+    )
 
 
 def merged(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,8 +169,13 @@ def why_fixed(loc: Loc) -> str | None:
     return None
 
 
-def check(file: VaryFile, phases: Mapping[str, Any]) -> Iterator[Problem]:
-    """What sides may not change although the key is theirs, and phases that ``decide`` names and the file has not."""
+def check(file: VaryFile, phases: Mapping[str, Any], operations: Container[str]) -> Iterator[Problem]:
+    """What sides may not change although the key is theirs, and phases that ``decide`` names and the file has not.
+
+    ``operations``: those of the load, by name.
+    """
+    if file.protection is not None:
+        yield from _protection(file.protection, tuple(file.sides), tuple(phases), operations)
     for name, side in file.sides.items():
         here: Loc = (KEY, "sides", name)
         for operation, given in (side.load or {}).items():
@@ -145,3 +192,28 @@ def check(file: VaryFile, phases: Mapping[str, Any]) -> Iterator[Problem]:
         if phase and phase not in phases:
             says = f"{metric}: there is no phase {phase}: expected one of {', '.join(phases)}"
             yield Problem(loc, says, at_key=at_key)
+
+
+def _protection(
+    file: ProtectionFile, sides: tuple[str, ...], phases: tuple[str, ...], operations: Container[str]
+) -> Iterator[Problem]:
+    """Why it could never be said whether a protection protects."""
+    here: Loc = (KEY, "protection")
+    if len(sides) not in OF_PROTECTION:
+        says = f"a protection is off, (monitoring,) and on: expected two or three sides, got {len(sides)}"
+        yield Problem(here, says, at_key=True)
+    for phase in file.provoked:
+        if phase not in phases:
+            says = f"there is no phase {phase}: expected one of {', '.join(phases)}"
+            yield Problem((*here, "provoked"), says)
+        elif phase == phases[-1]:
+            says = f"{phase} is the last phase, so nothing would show whether it lets go: expected a phase after it"
+            yield Problem((*here, "provoked"), says)
+    for operation in file.answers:
+        if operation not in operations:
+            yield Problem((*here, "answers", operation), f"the load has no operation {operation}", at_key=True)
+    for index, metric in enumerate(file.protects):
+        operation, _, quantity = metric.partition(".")
+        if quantity != "good" or operation not in operations:
+            says = f"{metric}: expected the good share of an operation of the load, for example read.good"
+            yield Problem((*here, "protects", index), says)

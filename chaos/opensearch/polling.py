@@ -20,7 +20,7 @@ LEAST_SECONDS = 0.1
 
 class Polling:
     """Asks all nodes at once, every ``period`` seconds, from :meth:`start` to :meth:`stop`; none for more than
-    ``timeout`` seconds.
+    ``timeout`` seconds. Between two rounds :meth:`soon` asks for one.
 
     ``answered``: told of a node and of its answer, where the status is 200; several at once. What it raises for an
     answer that it cannot read (:data:`chaos.opensearch.rest.UNREADABLE`) counts as no answer. Nothing is told of a node
@@ -40,17 +40,22 @@ class Polling:
         self._lab, self._path, self._answered = Reused(lab), path, answered
         self._name, self._period, self._timeout = name, period, timeout
         self._nodes = [node.name for node in lab.topology.nodes]
-        self._over = threading.Event()
+        self._over, self._wake = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
         self._thread.start()
+
+    def soon(self) -> None:
+        """The next round begins at once, or right after the one that is under way. Returns at once."""
+        self._wake.set()
 
     def stop(self, *, once_more: bool = False) -> bool:
         """End; whether it was under way. ``once_more``: ask all a last time, for what came after the last round."""
         if self._over.is_set() or self._thread.ident is None:
             return False
         self._over.set()
+        self._wake.set()
         self._thread.join()
         if once_more:
             with ThreadPoolExecutor(len(self._nodes), self._name) as pool:
@@ -62,8 +67,10 @@ class Polling:
         with ThreadPoolExecutor(len(self._nodes), self._name) as pool:
             while not self._over.is_set():
                 began = time.monotonic()
+                self._wake.clear()
                 self._round(pool)
-                self._over.wait(max(LEAST_SECONDS, self._period - (time.monotonic() - began)))
+                if not self._over.is_set():
+                    self._wake.wait(max(LEAST_SECONDS, self._period - (time.monotonic() - began)))
 
     def _round(self, pool: ThreadPoolExecutor) -> None:
         list(pool.map(self._ask, self._nodes))

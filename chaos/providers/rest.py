@@ -10,8 +10,10 @@ from typing import Any
 import urllib3
 
 from chaos.base.errors import FaultError, LabError, NotOurs, said_by_opensearch
+from chaos.faults import runaway
 from chaos.faults.fault import Grade
 from chaos.faults.kinds.cluster_manager import AdminStorm, TaskStorm, storm_prefix
+from chaos.faults.kinds.query import RUNAWAY, QueryRunaway
 from chaos.faults.kinds.resources import NodeHeapPressure
 from chaos.faults.kinds.settings import SettingsChange, said_of
 from chaos.faults.moves import Move, Reversible, on_node, operation
@@ -305,3 +307,57 @@ def heap_pressure(fault: NodeHeapPressure, aim: Aim) -> Means:
         worker=UnreadAnswers(aim.nodes, index, float(fault.above)),
         read=lambda lab: (*(() if lab.lacks("process") else started), filled(new_owner())),
     )
+
+
+# ---- queries that run away ------------------------------------------------------------------------------
+
+AT_ONCE = 5_000
+"""Documents in a request that fills the index."""
+
+
+@operation("runaway.index")
+def _runaway_index(lab: Cluster, index: str, replicas: int, owner: str | None = None) -> None:
+    """An index of many small documents in one shard."""
+    create_index(lab, index, {"number_of_shards": 1, "number_of_replicas": replicas}, {"enabled": False}, owner=owner)
+    for first in range(0, runaway.DOCUMENTS, AT_ONCE):
+        rows = "".join(f'{{"index": {{"_id": "{n}"}}}}\n{{}}\n' for n in range(first, first + AT_ONCE))
+        status, answer = administer(lab, "POST", f"/{index}/_bulk", rows)
+        if status != 200 or answer.get("errors"):
+            raise LabError(f"filling the index {index} answered {status}: {str(answer)[:300]}")
+    status, answer = administer(lab, "POST", f"/{index}/_refresh")
+    if status != 200:
+        raise LabError(f"refreshing the index {index} answered {status}: {str(answer)[:300]}")
+
+
+CANCEL_SECONDS = 60.0
+
+
+@operation("searches.cancel")
+def cancel_searches(lab: Cluster, index: str) -> bool:
+    """Cancel every search of an index, by its task; whether there were any. A node that does not tell may be dead, and
+    its searches with it. Raises LabError where they go on for a minute."""
+    deadline, any_there = time.monotonic() + CANCEL_SECONDS, False
+    while left := runaway.cancel(lab, index):
+        any_there = True
+        if time.monotonic() > deadline:
+            raise LabError(f"{left} searches of {index} go on {CANCEL_SECONDS:g} s after they were cancelled")
+        time.sleep(0.2)
+    return any_there
+
+
+@PROVIDER.carries_out(
+    QueryRunaway,
+    mechanism="searches over the direct path, with a script that loops for each document of an index of its own",
+    undoing="no more are sent, those that run are cancelled by their tasks, and the index is deleted",
+)
+def query_runaway(fault: QueryRunaway, aim: Aim) -> Means:
+    index, replicas = f"{RUNAWAY}{aim.id}".lower(), aim.scene.topology.replicas
+
+    def both(owner: str) -> tuple[Reversible, ...]:
+        made = {"index": index, "owner": owner}
+        filled = Reversible(Move("runaway.index", {**made, "replicas": replicas}), Move("index.delete", made))
+        sent = {"index": index}
+        return (filled, Reversible(Move("nothing", sent), Move("searches.cancel", sent)))
+
+    worker = runaway.Runaway(aim.scene.nodes(fault.target), index, fault.queries, fault.rounds)
+    return Means(both(LATER), in_order=True, worker=worker, read=lambda lab: both(new_owner()))

@@ -11,9 +11,17 @@ from chaos.definitions.writing import flow
 from chaos.report import overview
 from chaos.report.compare import figure_of
 from chaos.report.overview import ROW
+from chaos.statistics import protections
 from chaos.statistics.compare import summary_of
 from chaos.statistics.sides import BURN_IN, Sides, moved, word
 
+OF_PROTECTION = {
+    protections.PROTECTS: "pass",
+    protections.WITHOUT: "inconclusive",
+    protections.HURTS: "fail",
+    protections.INERT: "inconclusive",
+    protections.OPEN: "inconclusive",
+}
 MARKS = {"worse": "fail", "open": "inconclusive", "better": "pass", "no worse": "pass"}
 
 
@@ -49,10 +57,25 @@ def sides_page(found: Sides, file: Path) -> Path:
         zero=edges()[0],
         edges=edges()[1:],
         rows=[_row(found, metric) for metric in found.metrics],
+        protection=_protection(found),
         notes=_notes(found),
         cut_off=found.cut_off,
         burn_in=[{"run": run, "link": _link(file, BURN_IN, run)} for run in found.burn_in],
     )
+
+
+def _protection(found: Sides) -> dict[str, Any] | None:
+    judged = found.protection
+    if judged is None:
+        return None
+    return {
+        "says": judged.sentence,
+        "mark": OF_PROTECTION[judged.word],
+        "word": judged.word,
+        "monitors": judged.monitors,
+        "head": protections.HEAD,
+        "rows": judged.table(),
+    }
 
 
 def _link(page: Path, side: str, run: str) -> str | None:

@@ -275,6 +275,11 @@ class Instruments:
         """The cluster is as it was: look once more. False where one got no answer."""
         return all([observer.settled() for observer in self.all])
 
+    def edge(self) -> None:
+        """A phase begins or ends."""
+        for observer in self.all:
+            observer.edge()
+
     def word(self) -> str:
         return "   ".join(word for observer in self.all if (word := observer.word()))
 

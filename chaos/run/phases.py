@@ -47,6 +47,7 @@ class Phases(Waiting):
             self.begin_rates()
         Clock().write(self.events)
         PhaseStart(phase=phase.name, index=number, scripted_wait=phase.scripted_wait).write(self.events)
+        self.instruments.edge()
         began = time.monotonic()
         self.reporter.line(f"phase {phase.name}")
         try:
@@ -76,6 +77,7 @@ class Phases(Waiting):
             raise
         seen = {} if phase.until is None else self.noticed
         PhaseEnd(phase=phase.name, reason=reason, looked=round(looked, 3), **seen).write(self.events)
+        self.instruments.edge()
         self.refuse_vanished()
 
     def begin_rates(self) -> None:

@@ -23,7 +23,7 @@ from chaos.base.intervals import LEVEL
 from chaos.base.paths import write_json
 from chaos.checks.measure import Verdict
 from chaos.statistics import compare as comparing
-from chaos.statistics import store
+from chaos.statistics import protections, store
 from chaos.statistics.compare import Comparison, Row, Tolerance, signed, summary_of
 from chaos.statistics.facts import higher_is_better
 from chaos.statistics.store import Group
@@ -51,7 +51,8 @@ class SideRun:
 @dataclass
 class SidesFile:
     """``sides.json``. ``hashes``: side → its plan's; ``changes``: side → what it changes; ``first_seed``: of the first
-    round; ``cut_off``: runs that were set aside and made again, each with why; ``burn_in``: those that warmed a lab."""
+    round; ``protection``: what it is, where the sides are a protection off, (monitoring,) and on; ``cut_off``: runs
+    that were set aside and made again, each with why; ``burn_in``: those that warmed a lab."""
 
     experiment: str
     times: int
@@ -61,6 +62,7 @@ class SidesFile:
     differences: dict[str, list[str]]
     decide: tuple[str, ...] = ()
     tolerance: dict[str, str] = field(default_factory=dict)
+    protection: dict[str, Any] | None = None
     runs: list[SideRun] = field(default_factory=list)
     cut_off: list[dict[str, str]] = field(default_factory=list)
     burn_in: list[str] = field(default_factory=list)
@@ -71,6 +73,8 @@ class SidesFile:
 
     def write(self, folder: Path) -> None:
         data = {**vars(self), "decide": list(self.decide), "runs": [vars(each) for each in self.runs]}
+        if self.protection is None:
+            del data["protection"]
         write_json(folder / FILE, {"format": VERSION, "kind": "sides", **data})
 
     @classmethod
@@ -85,6 +89,8 @@ class SidesFile:
             runs = [SideRun(**each) for each in rest.pop("runs")]
             found = cls(**{**rest, "decide": tuple(rest["decide"])}, runs=runs)
             _refuse_paths(found)
+            if found.protection is not None:
+                protections.Asked.of(found.protection)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise InvalidInput(
                 f"{file} cannot be read: {type(error).__name__}: {error}",
@@ -134,6 +140,8 @@ class Sides:
     differences: Mapping[str, Sequence[str]]
     cut_off: tuple[Mapping[str, str], ...] = ()
     burn_in: tuple[str, ...] = ()
+    protection: protections.Verdict | None = None
+    """Of an experiment whose sides are a protection off, (monitoring,) and on."""
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -208,7 +216,7 @@ class Sides:
             "cut_off": [dict(each) for each in self.cut_off],
             "burn_in": list(self.burn_in),
             "comparisons": {each.b.label: each.to_json() for each in self.comparisons},
-        }
+        } | ({} if self.protection is None else {"protection": self.protection.to_json()})
 
     def markdown(self) -> str:
         return "\n".join(_markdown(self)) + "\n"
@@ -251,6 +259,14 @@ def _markdown(found: Sides) -> Iterator[str]:
     yield ""
     yield found.sentence
     yield ""
+    if found.protection is not None:
+        yield f"**{cell(found.protection.sentence)}.**"
+        yield ""
+        yield "| " + " | ".join(protections.HEAD) + " |"
+        yield "|---" * len(protections.HEAD) + "|"
+        for of_side in found.protection.table():
+            yield "| " + " | ".join(map(cell, of_side)) + " |"
+        yield ""
     names = [each.b.label for each in found.comparisons]
     for name in names:
         yield f"* {name} against {found.baseline}: {cell('; '.join(found.differences.get(name, ())))}"
@@ -284,7 +300,19 @@ def compare_sides(groups: Sequence[Group], file: SidesFile) -> Sides:
         )
         for each in others
     )
-    return Sides(file.experiment, found, file.changes, file.differences, tuple(file.cut_off), tuple(file.burn_in))
+    protection = None
+    if file.protection is not None:
+        traffic = [protections.Traffic(row.metric, word(row), row.says) for row in found[-1].rows]
+        protection = protections.judge(protections.Asked.of(file.protection), groups, traffic)
+    return Sides(
+        file.experiment,
+        found,
+        file.changes,
+        file.differences,
+        tuple(file.cut_off),
+        tuple(file.burn_in),
+        protection,
+    )
 
 
 def tolerances_of(given: Mapping[str, str]) -> dict[str, Tolerance]:

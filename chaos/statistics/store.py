@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -127,7 +127,7 @@ class Group:
 
     ``about``: experiment, hash, versions, topology, machine, client. ``conditions``: what must be the same on both
     sides. ``left_out``: (run, why). ``lost``: acknowledged writes lost in any run, counted or left out. ``planned``:
-    how many runs were to be made, where that was fixed.
+    how many runs were to be made, where that was fixed. ``protections``: of each run that counts, its table of them.
     """
 
     label: str
@@ -137,6 +137,7 @@ class Group:
     values: dict[str, tuple[Known | None, ...]]
     lost: float
     planned: int | None = None
+    protections: tuple[Mapping[str, Any] | None, ...] = ()
 
     @property
     def counted(self) -> int:
@@ -179,6 +180,7 @@ def group_of(runs: Sequence[Facts], label: str, planned: int | None = None) -> G
         values={name: tuple(run.metrics.get(name) for run in counted) for name in names},
         lost=max((float(value) for value in losses if value is not None), default=0.0),
         planned=planned,
+        protections=tuple((run.findings.get("tables") or {}).get("protections") for run in counted),
     )
 
 

@@ -17,8 +17,9 @@ from chaos.run.options import new_lab_id
 from chaos.targets.labs import provisioning
 from chaos.targets.labs.local import LocalLab
 
-ELSEWHERE = {"disk"}
-"""Families of which ``make test`` tries a fault in another file: test_disk_faults."""
+ELSEWHERE = {"disk", "query"}
+"""Families of which ``make test`` tries a fault in another file (test_disk_faults), or none: searches that run away
+slow all that shares the lab, so ``make test-full`` alone tries them (test_manager_faults)."""
 
 
 def short() -> set[Case]:

@@ -28,7 +28,7 @@ INDEX = "chaos"
 CASES = [
     (kind, example)
     for kind, model in FAULTS.items()
-    if model.family in ("cluster manager", "settings")
+    if model.family in ("cluster manager", "query", "settings")
     for example in model.examples
 ]
 

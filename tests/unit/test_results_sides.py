@@ -191,6 +191,35 @@ def test_an_answer_by_sides_rests_on_metrics_that_are_known(root: Path, monkeypa
         claims.evidence(WHAT, ("read.good@slow",))
 
 
+# -- docs/protections.md ------------------------------------------------------------------------------
+
+
+def test_the_table_of_protections_is_made_of_the_files_and_the_recorded_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "ROOT", asked.ROOT)
+    monkeypatch.setattr(results, "RESULTS", asked.ROOT / "reports" / "results")
+    text = asked.PROTECTIONS.read_text()
+    assert text == asked.protections_page(text), "run: python benchmarks/asked.py"
+
+
+def test_a_protection_without_a_whole_series_is_not_yet_measured_and_one_with_it_has_its_word() -> None:
+    what = "experiments/protections/indexing-pressure.yaml"
+    found = {"word": "protects", "why": ["it acted in all 5 runs", "it let go"]}
+    row = {"ended": "t", "outcome": "pass", "protection": found, "counted": {"off": 5, "on": 5}, "commit": "abc"}
+    for recorded, says in (
+        ({}, "not yet measured"),
+        ({what: {**row, "outcome": "cut off"}}, "not yet measured"),
+        ({what: {key: value for key, value in row.items() if key != "ended"}}, "not yet measured"),
+        ({what: row}, "| **protects** | it acted in all 5 runs; it let go | 5 of off, 5 of on; commit abc |"),
+    ):
+        (line,) = [each for each in asked.protections(asked.PROTECTED, recorded) if what in each]
+        assert says in line and ("protects**" in line) is (says[0] == "|")
+
+
+def test_each_experiment_on_a_protection_says_what_it_proves() -> None:
+    for file in asked.files(asked.PROTECTED):
+        assert asked.load(file).protection is not None, file
+
+
 # -- docs/ingestion.md, docs/replication.md, docs/graviton.md ----------------------------------------------------
 
 

@@ -27,6 +27,7 @@ ASKED_ALONE = ("node.pause", "network.drop", "network.hang", "network.refuse")
 
 NOT_YET = {
     "node.heap_pressure": "a node that dies of it would be started again by nobody",
+    "query.runaway": "what it takes from searches of others is not watched, and is not bounded",
     "cluster_manager.task_storm": "what it takes from requests of others is not watched",
     "cluster_manager.admin_storm": "what it takes from requests of others is not watched",
 }

@@ -208,3 +208,45 @@ def test_options_that_would_change_all_sides_alike() -> None:
         "x.yaml:14:22: side slow names its topology, so none can be given on the command line"
     ]
     assert load(EXAMPLE, topology="3az-standby").sides[1].experiment.topology.name == "3az-standby"
+
+
+PROTECTION = "  protection: {counter: thread_pools.rejected, provoked: steady, protects: [read.good]}\n"
+LATER = EXAMPLE.replace("  steady: {for: 20s}\n", "  steady: {for: 20s}\n  after: {for: 20s}\n")
+
+
+def test_a_protection_is_carried_along_and_is_no_part_of_what_is_run() -> None:
+    found = load(LATER + PROTECTION.replace("provoked", "answers: {write: 429}, provoked"))
+    assert found.protection == {
+        "counter": "thread_pools.rejected",
+        "provoked": ["steady"],
+        "answers": {"write": "429"},
+        "protects": ["read.good"],
+    }
+    bare = load(LATER)
+    assert bare.protection is None and bare.to_json() == found.to_json()
+    assert [plan.digest(each.experiment) for each in bare.sides] == [
+        plan.digest(each.experiment) for each in found.sides
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        (EXAMPLE + PROTECTION, "steady is the last phase, so nothing would show whether it lets go"),
+        (LATER + PROTECTION.replace("provoked: steady", "provoked: stormy"), "there is no phase stormy"),
+        (LATER + PROTECTION.replace("read.good", "read.p99"), "read.p99: expected the good share of an operation"),
+        (LATER + PROTECTION.replace("read.good", "note.good"), "note.good: expected the good share of an operation"),
+        (LATER + PROTECTION.replace("provoked", "answers: {note: 429}, provoked"), "the load has no operation note"),
+        (LATER + PROTECTION.replace("provoked", "answers: {write: 418}, provoked"), "429"),
+        (LATER + PROTECTION.replace("thread_pools.rejected", "shards.moved"), "search_backpressure.cancelled"),
+        (LATER + PROTECTION.replace("[read.good]", "[]"), "protects"),
+        (
+            LATER.replace(SLOW, SLOW + "".join(SLOW.replace("slow", f"n{n}").replace("30", f"3{n}") for n in (1, 2)))
+            + PROTECTION,
+            "expected two or three sides, got 4",
+        ),
+    ],
+)
+def test_a_protection_that_could_not_be_judged_is_refused_with_its_place(text: str, wrong: str) -> None:
+    (said,) = says(text)
+    assert wrong in said and said.startswith("x.yaml:")
