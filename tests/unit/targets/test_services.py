@@ -16,6 +16,7 @@ from chaos.definitions import LinkSelector, Topology, load_topology, resolve_lin
 from chaos.definitions.topology import Service
 from chaos.faults.kinds.network import NetworkBandwidth, NetworkLatency, pairs_both, pairs_opened, spoken, untouched
 from chaos.faults.probes import Line
+from chaos.observe import proof
 from chaos.provision import s3
 from chaos.targets import keystore, services
 from chaos.targets.kinds.docker import TARGET as DOCKER
@@ -225,13 +226,20 @@ def test_what_a_service_could_not_show_is_refused_on_its_links(links: str, refus
     assert NetworkLatency.model_validate({"links": links, "delay": "300ms"}).check(REMOTE) == []
 
 
-def test_a_service_is_asked_by_http_without_a_password(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_is_asked_by_http_without_a_password() -> None:
     lab = FakeLab("3az-remote-store")
-    lab.wiring = WIRING
     line = Line(lab, ("a-data", "store"))  # type: ignore[arg-type]
     assert line._http is not None and line._http.request(line._path) == b"GET /_ping HTTP/1.1\r\nHost: probe\r\n\r\n"
     assert WIRING.port("a-data", "store") == 9000 and WIRING.port("a-data", "b-data") == 9300
     assert WIRING.port("client-a", "b-data") == 9200
+
+
+def test_a_lab_whose_store_is_gone_is_no_longer_sound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was in its memory is gone with it, so no other run may have the lab."""
+    lab = FakeLab("3az-remote-store")
+    monkeypatch.setattr(lab, "residents", lambda: [], raising=False)
+    monkeypatch.setattr(proof, "marks", lambda lab: [])
+    assert proof.problems(lab) == ["service store is gone"]  # type: ignore[arg-type]
 
 
 def test_a_lab_without_the_server_or_of_containers_is_refused_before_anything_starts(
