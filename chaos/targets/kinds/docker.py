@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from chaos.base import paths
 from chaos.base.errors import InvalidInput, MissingPrerequisite
 from chaos.definitions import Topology
-from chaos.definitions.loading import located
 from chaos.targets.kind import TargetKind
 from chaos.targets.parts import Parts
 from chaos.targets.protocol import NO_OWNERS
@@ -73,9 +72,6 @@ class Docker(TargetKind):
             raise InvalidInput("a docker lab runs images: --opensearch-home is for local labs")
 
     def parts(self, topology: Topology, says: Callable[[str], None], *, opensearch_home: Path | None) -> Parts:
-        if topology.services:
-            error = InvalidInput("a docker lab has no services yet", remedy="use a local lab")
-            raise located(topology, ("services",), error)
         need_package()
         from chaos.targets.labs.docker import images
 

@@ -19,8 +19,7 @@ from chaos.faults.probes import Line
 from chaos.observe import proof
 from chaos.provision import s3
 from chaos.targets import keystore, services
-from chaos.targets.kinds.docker import TARGET as DOCKER
-from chaos.targets.labs import config, provisioning
+from chaos.targets.labs import config, kinds, provisioning
 from chaos.targets.labs.base import BaseLab
 from chaos.targets.wiring import Wiring
 
@@ -246,7 +245,7 @@ def test_a_lab_without_the_server_or_of_containers_is_refused_before_anything_st
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with pytest.raises(InvalidInput, match=r"3az-remote-store.yaml:\d+:\d+: a docker lab has no services yet"):
-        DOCKER.parts(REMOTE, lambda _: None, opensearch_home=None)
+        kinds.parts("docker", REMOTE)
     monkeypatch.setattr(s3, "lacking", lambda: "the Python package moto is missing")
     with pytest.raises(MissingPrerequisite, match="service store of 3az-remote-store") as refused:
         provisioning._of_services(REMOTE)
