@@ -131,7 +131,8 @@ def hits(params: FaultParams, topology: Topology, offers: Offers) -> tuple[Hit, 
 
     Raises InvalidInput when it matches nothing on this topology.
     """
-    wiring, offer = Wiring.of("plan", topology.nodes, topology.zones), offers.meant(params.kind)
+    wiring = Wiring.of("plan", topology.nodes, topology.zones, topology.service_hosts)
+    offer = offers.meant(params.kind)
     names = {node.name for node in topology.nodes}
     found = []
     for elected in [node.name for node in topology.cluster_managers] if params.momentary else [None]:

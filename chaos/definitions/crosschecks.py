@@ -18,7 +18,7 @@ from chaos.definitions import decidable, notes, rolled, slis
 from chaos.definitions.actions import Decommission, ExcludeVotes, IncludeVotes, Recommission, Reindex, Weights
 from chaos.definitions.experiment import MOST_PAGED, ExperimentFile, LoadIndex, OperationFile, PhaseFile, judged_in
 from chaos.definitions.grammar import Grammar
-from chaos.definitions.selectors import LinkSelector, NodeSelector, candidates, resolve_links
+from chaos.definitions.selectors import LinkSelector, NodeSelector, candidates, no_service, resolve_links
 from chaos.definitions.source import Loc, Problem, did_you_mean
 from chaos.definitions.steps import FaultParams, Scene
 from chaos.definitions.topology import (
@@ -352,8 +352,18 @@ def _matches(selector: NodeSelector | LinkSelector, chosen: list[NodeSelector], 
         else:
             continue
         return
+    for side in selector.sides if isinstance(selector, LinkSelector) else ():
+        if side.kind == "service" and side.service not in topology.service_hosts:
+            yield f"{side.text!r} matches no host of topology {topology.name}: {_no_service(side.service, topology)}"
+            return
     if isinstance(selector, LinkSelector) and not _any_link(selector, topology):
         yield f"{selector.text!r} matches no link of topology {topology.name}: expected hosts at both ends"
+
+
+def _no_service(name: str | None, topology: Topology) -> str:
+    if name in topology.services:
+        return f"{name} is a folder, which no network leads to; expected a service of kind s3"
+    return no_service(name, topology.service_hosts)
 
 
 def _any_link(selector: LinkSelector, topology: Topology) -> bool:
@@ -362,7 +372,9 @@ def _any_link(selector: LinkSelector, topology: Topology) -> bool:
     needs = any(side.nodes is not None and side.nodes.elected for side in selector.sides)
     for elected in managers if needs else [None]:
         try:
-            resolve_links(selector, topology.nodes, topology.zones, elected=elected, rng=random.Random(0))
+            resolve_links(
+                selector, topology.nodes, topology.zones, topology.service_hosts, elected=elected, rng=random.Random(0)
+            )
             return True
         except InvalidInput:
             continue

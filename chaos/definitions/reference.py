@@ -90,7 +90,14 @@ GAMEDAY = {
     "StopBy": "stop",
 }
 WORKLOAD = {"FieldFile": "fields.NAME", "QueryFile": "queries.NAME"}
-TOPOLOGY = {"Group": "nodes.NAME", "Settings": "settings", "Disks": "disks", "Security": "security"}
+TOPOLOGY = {
+    "Group": "nodes.NAME",
+    "Settings": "settings",
+    "Disks": "disks",
+    "Security": "security",
+    "Service": "services.NAME",
+    "RemoteStore": "remote_store",
+}
 UNITS = (
     ("a duration", "300ms, 20s, 8m, 1h"),
     ("a rate", "100/s, 6000/min"),

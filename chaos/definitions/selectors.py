@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Literal, Protocol, Self
 
 from pydantic import (
@@ -35,7 +35,7 @@ ELECTED = "elected cluster manager"
 _TERM = rf"(?:(?:zone|node|role|group) {NAME}|{ELECTED})"
 _TERMS = rf"{_TERM}(?: and {_TERM})*"
 _NODES = rf"(?:(?:one|[1-9][0-9]*) of )?{_TERMS}"
-_HOSTS = rf"(?:{_NODES}|clients(?: of zone {NAME})?|everything in zone {NAME})"
+_HOSTS = rf"(?:{_NODES}|clients(?: of zone {NAME})?|everything in zone {NAME}|service {NAME})"
 _SIDE = rf"(?:{_HOSTS}|\({_HOSTS}\))"
 
 NODES_EXPECTED = (
@@ -43,8 +43,8 @@ NODES_EXPECTED = (
     "or 'elected cluster manager'"
 )
 HOSTS_EXPECTED = (
-    "expected nodes, for example 'zone c' or 'role data and zone b', or 'clients', 'clients of zone c' "
-    "or 'everything in zone c'"
+    "expected nodes, for example 'zone c' or 'role data and zone b', or 'clients', 'clients of zone c', "
+    "'everything in zone c' or 'service store'"
 )
 LINKS_EXPECTED = (
     "expected 'to X', 'from X', 'around X', 'between X and Y' or 'from X to Y', for example "
@@ -175,11 +175,12 @@ def _node_mapping() -> dict[str, Any]:
 
 
 class HostSelector(Strict):
-    """Which hosts a link starts or ends at: nodes, client hosts, or both of one zone."""
+    """Which hosts a link starts or ends at: nodes, client hosts, both of one zone, or a service of the lab."""
 
-    kind: Literal["nodes", "clients", "everything"]
+    kind: Literal["nodes", "clients", "everything", "service"]
     nodes: NodeSelector | None = None
     zone: str | None = None
+    service: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -193,6 +194,8 @@ class HostSelector(Strict):
             return cls(kind="clients", zone=match[1])
         if match := re.fullmatch(rf"everything in zone ({NAME})", rest):
             return cls(kind="everything", zone=match[1])
+        if match := re.fullmatch(rf"service ({NAME})", rest):
+            return cls(kind="service", service=match[1])
         try:
             return cls(kind="nodes", nodes=NodeSelector.parse(rest))
         except Malformed as error:
@@ -221,12 +224,14 @@ class HostSelector(Strict):
             return f"everything in zone {self.zone}"
         if self.kind == "clients":
             return f"clients of zone {self.zone}" if self.zone else "clients"
+        if self.kind == "service":
+            return f"service {self.service}"
         assert self.nodes is not None
         return self.nodes.text
 
     @property
     def has_clients(self) -> bool:
-        return self.kind != "nodes"
+        return self.kind in ("clients", "everything")
 
 
 class LinkSelector(Strict):
@@ -322,6 +327,11 @@ class LinkSelector(Strict):
         return f"between {sides[0]} and {sides[1]}"
 
     @property
+    def may_reach_services(self) -> bool:
+        """Whether a service is at one of the ends, where there is one (:func:`resolve_links`)."""
+        return any(side.kind == "service" for side in self.sides) or (self.b is None and self.a.has_clients)
+
+    @property
     def sides(self) -> tuple[HostSelector, ...]:
         return (self.a,) if self.b is None else (self.a, self.b)
 
@@ -399,11 +409,16 @@ def resolve_hosts(
     selector: HostSelector,
     nodes: Sequence[NodeLike],
     zones: Iterable[str],
+    services: Collection[str] = (),
     *,
     elected: str | None = None,
     rng: random.Random | None = None,
 ) -> tuple[str, ...]:
-    """The names of the chosen hosts; raises as :func:`resolve_nodes`."""
+    """The names of the chosen hosts; raises as :func:`resolve_nodes`. ``services``: those that have a host."""
+    if selector.kind == "service":
+        if selector.service is None or selector.service not in services:
+            raise InvalidInput(f"{selector.text!r} matches no host: {no_service(selector.service, services)}")
+        return (selector.service,)
     if selector.nodes is not None:
         return resolve_nodes(selector.nodes, nodes, elected=elected, rng=rng)
     clients = tuple(client_host(zone) for zone in zones if selector.zone in (None, zone))
@@ -414,10 +429,18 @@ def resolve_hosts(
     return found
 
 
+def no_service(name: str | None, services: Collection[str]) -> str:
+    """Why a service of this name has no links."""
+    if not services:
+        return "no service there is reached over the network"
+    return did_you_mean(str(name), services)
+
+
 def resolve_links(
     selector: LinkSelector,
     nodes: Sequence[NodeLike],
     zones: Iterable[str],
+    services: Iterable[str] = (),
     *,
     elected: str | None = None,
     rng: random.Random | None = None,
@@ -425,23 +448,25 @@ def resolve_links(
     """The directed host pairs that are meant: never a host to itself, never client to client.
 
     The outside of ``to``, ``from`` and ``around`` is node hosts only, unless the inside has client
-    hosts: then all hosts, so that isolating a zone cuts the clients of the others off too.
+    hosts: then all hosts, so that isolating a zone cuts the clients of the others off too, and the
+    zone from every service. Of a link between a client and a service, which do not speak, none is left.
     Raises as :func:`resolve_nodes`, and :class:`InvalidInput` when no link is left.
     """
-    zones = tuple(zones)
-    clients = frozenset(client_host(zone) for zone in zones)
-    inside = frozenset(resolve_hosts(selector.a, nodes, zones, elected=elected, rng=rng))
+    zones, services = tuple(zones), tuple(services)
+    mute = frozenset(client_host(zone) for zone in zones) | frozenset(services)
+    """Hosts of which none speaks to another."""
+    inside = frozenset(resolve_hosts(selector.a, nodes, zones, services, elected=elected, rng=rng))
     if selector.b is None:
-        everywhere = {node.name for node in nodes} | (clients if selector.a.has_clients else frozenset())
+        everywhere = {node.name for node in nodes} | (mute if selector.a.has_clients else frozenset())
         other = frozenset(everywhere) - inside
     else:
-        other = frozenset(resolve_hosts(selector.b, nodes, zones, elected=elected, rng=rng))
+        other = frozenset(resolve_hosts(selector.b, nodes, zones, services, elected=elected, rng=rng))
     pairs: set[Link] = set()
     if selector.kind in ("from", "around", "from_to", "between"):
         pairs |= {(source, target) for source in inside for target in other}
     if selector.kind in ("to", "around", "between"):
         pairs |= {(source, target) for source in other for target in inside}
-    links = frozenset((s, t) for s, t in pairs if s != t and not (s in clients and t in clients))
+    links = frozenset((s, t) for s, t in pairs if s != t and not (s in mute and t in mute))
     if not links:
         raise InvalidInput(f"{selector.text!r} matches no link")
     return links

@@ -89,7 +89,14 @@ class Scene:
         topology = self.topology
         return self._once(
             selector,
-            lambda: resolve_links(selector, topology.nodes, topology.zones, elected=self.elected, rng=self.rng),
+            lambda: resolve_links(
+                selector,
+                topology.nodes,
+                topology.zones,
+                topology.service_hosts,
+                elected=self.elected,
+                rng=self.rng,
+            ),
         )
 
     def _once(self, selector: NodeSelector | LinkSelector, resolve: Callable[[], T]) -> T:

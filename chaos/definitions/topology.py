@@ -7,7 +7,7 @@ groups expanded to nodes, the standby turned into weights.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -156,6 +156,53 @@ class Disks(Strict):
     size: Annotated[Size, AfterValidator(_disk)] = Field(description="of each node's disk, for example 256MiB")
 
 
+ServiceKind = Literal["s3", "fs"]
+SERVICES = get_args(ServiceKind)
+
+
+class Service(Strict):
+    """Something that a lab has beside its nodes, in no zone."""
+
+    kind: ServiceKind = Field(
+        description="s3 (an object store with an address of its own) or fs (a folder that all nodes share)"
+    )
+
+    @property
+    def has_host(self) -> bool:
+        """Whether it is reached over the network, so that it can be slow or cut off there."""
+        return self.kind == "s3"
+
+
+def _service(value: Any) -> Any:
+    return {"kind": value} if isinstance(value, str) else value
+
+
+class RemoteStore(Strict):
+    """Remote-backed storage: segments and translogs of all indices are in a store."""
+
+    service: Name = Field(description="the service that is the store, for example store")
+    state: bool = Field(
+        default=False, description="whether the cluster's state is there too (cluster.remote_store.state.enabled)"
+    )
+
+
+def _remote_store(value: Any) -> Any:
+    return {"service": value} if isinstance(value, str) else value
+
+
+class _OrText:
+    """Publishes "one of these texts, or a T" instead of pydantic's "a T" or "a T or null"."""
+
+    def __init__(self, **text: Any) -> None:
+        self._text = {"type": "string", **text}
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        made = handler(schema)
+        return {"anyOf": [self._text, *(each for each in made.get("anyOf", [made]) if each.get("type") != "null")]}
+
+
 class Security(Strict):
     """The security plugin, with what is planted in it."""
 
@@ -220,6 +267,15 @@ class TopologyFile(Strict):
         description="true: the security plugin is on, with TLS everywhere, certificates and one user made for each "
         "lab; so it is with {expired: [c-data]}, and clients cannot trust those nodes",
     )
+    services: dict[Name, Annotated[Service, BeforeValidator(_service), _OrText(enum=list(SERVICES))]] = Field(
+        default_factory=dict,
+        description="what the lab has beside its nodes, by name, for example {store: s3}: s3 or fs",
+    )
+    remote_store: Annotated[RemoteStore | None, BeforeValidator(_remote_store), _OrText(pattern=f"^{NAME}$")] = Field(
+        default=None,
+        description="the service that holds segments and translogs of all indices, for example store; with the "
+        "cluster's state it is {service: store, state: true}",
+    )
     settings: Settings = Field(default_factory=Settings, description="by level: node, cluster, index")
 
     @model_validator(mode="after")
@@ -268,6 +324,8 @@ class Topology(Strict):
     security: bool = False
     expired: tuple[str, ...] = ()
     """Nodes whose certificate for clients has expired when the lab is up."""
+    services: dict[str, Service] = Field(default_factory=dict, exclude_if=lambda services: not services)
+    remote_store: RemoteStore | None = Field(default=None, exclude_if=lambda store: store is None)
     settings: Settings = Field(default_factory=Settings)
     file: str | None = Field(default=None, description="where it was read from, for people")
 
@@ -301,12 +359,22 @@ class Topology(Strict):
         return tuple(client_host(zone) for zone in self.zones)
 
     @property
+    def service_hosts(self) -> tuple[str, ...]:
+        """The services that have a host: links of nodes lead to them."""
+        return tuple(name for name, service in self.services.items() if service.has_host)
+
+    @property
     def active_zones(self) -> tuple[str, ...]:
         """The zones with a weight above 0, which is all of them where no weights are set."""
         return tuple(zone for zone in self.zones if self.weights is None or self.weights.get(zone, 1) > 0)
 
     def segments(self, index: Mapping[str, Any]) -> bool:
-        """Whether replicas of an index with these settings (short names) copy segments, as far as files tell."""
+        """Whether replicas of an index with these settings (short names) copy segments, as far as files tell.
+
+        Remote-backed storage knows no other way.
+        """
+        if self.remote_store is not None:
+            return True
         default = self.settings.cluster.get(STRATEGY, self.settings.node.get(STRATEGY, ""))
         return str(index.get(TYPE, default)).upper() == SEGMENT
 
@@ -382,6 +450,8 @@ def resolve(file: TopologyFile, shown_as: str | None = None) -> Topology:
         disks=file.disks,
         security=file.security is not None,
         expired=file.security.expired if file.security is not None else (),
+        services=file.services,
+        remote_store=file.remote_store,
         settings=file.settings.model_copy(update={"index": index}),
         file=shown_as,
     )
@@ -436,6 +506,7 @@ def check(file: TopologyFile) -> Iterator[Problem]:
             yield Problem(("security", "expired", index), wrong)
         elif name in expired[:index]:
             yield Problem(("security", "expired", index), f"node {name} is named twice: expected each once")
+    yield from _check_services(file, names)
     for role in ("cluster_manager", "data"):
         if not any(role in node.roles for node in nodes):
             yield Problem(("nodes",), f"no node has the role {role}: expected at least one", at_key=True)
@@ -446,6 +517,31 @@ def check(file: TopologyFile) -> Iterator[Problem]:
     loc: tuple[str, ...] = ("weights",) if file.weights is not None else ("standby",)
     if topology.weights is not None and all(zone in file.zones for zone in (file.standby,) if zone):
         yield from check_weights(topology.weights, topology, loc)
+
+
+def _check_services(file: TopologyFile, hosts: Mapping[str, str]) -> Iterator[Problem]:
+    """``hosts``: what the names of all other hosts mean."""
+    of_s3 = [name for name, service in file.services.items() if service.has_host]
+    for name in file.services:
+        if name in hosts:
+            wrong = f"the name {name} would mean this and {hosts[name]}: expected another name"
+            yield Problem(("services", name), wrong, at_key=True)
+    for name in of_s3[1:]:
+        wrong = f"{name} is a second service of kind s3 beside {of_s3[0]}, and nodes have one client: expected one"
+        yield Problem(("services", name), wrong, at_key=True)
+    if file.remote_store is None:
+        return
+    if file.remote_store.service not in file.services:
+        name = file.remote_store.service
+        known = did_you_mean(name, file.services) if file.services else f"expected services: {{{name}: s3}}"
+        yield Problem(("remote_store",), f"there is no service {name}: {known}")
+    for key in (TYPE, f"index.{TYPE}"):
+        if str(file.settings.index.get(key, SEGMENT)).upper() != SEGMENT:
+            yield Problem(
+                ("settings", "index", key),
+                f"{file.settings.index[key]}: on remote-backed storage OpenSearch refuses such an index: "
+                f"expected {SEGMENT}, or this left out",
+            )
 
 
 def _check_versions(file: TopologyFile) -> Iterator[Problem]:

@@ -3,7 +3,8 @@
 A *ping* is OpenSearch's own transport keep-alive: the six bytes ``ES\\xff\\xff\\xff\\xff``. The node that accepted the
 connection sends the same six bytes back (``TransportKeepAlive.receiveKeepAlive`` in the server's sources), so an
 answer is bytes that the *target node itself* returned through that very link. Toxiproxy accepts every connection,
-whatever is behind it: a connect alone proves nothing. Client hosts ask ``GET /`` over HTTP instead.
+whatever is behind it: a connect alone proves nothing. Client hosts ask ``GET /`` over HTTP instead, and a service of
+the lab is asked ``GET /_ping``.
 
 Where no process of ours can be beside a node, it is asked by REST to ask another one, which goes over the connections
 that it has to it (:class:`Asked`).
@@ -32,6 +33,8 @@ from chaos.targets.protocol import Lab
 
 PING = b"ES\xff\xff\xff\xff"
 HTTP_PING = "/?filter_path=version.number"
+SERVICE_PING = "/_ping"
+"""A path that each service of a lab answers itself (:mod:`chaos.targets.services`)."""
 ASKED_SECONDS = 1.0
 """What a node that is asked about another may take by itself."""
 PINGS_AT_MOST = 65536
@@ -40,7 +43,7 @@ PINGS_AT_MOST = 65536
 NOTHING_YET = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 Pair = tuple[str, str]
-"""(host that opens the connection, node that it speaks to)"""
+"""(host that opens the connection, node or service that it speaks to)"""
 
 
 class Reply(StrEnum):
@@ -81,6 +84,14 @@ class Echo:
         return self.reply is reply or (self.relayed and self.reply in ENDED and reply in ENDED)
 
 
+def _spoken(lab: Lab, pair: Pair) -> tuple[Http | None, str]:
+    """What asks over a pair, with the path of its pings; None: OpenSearch's transport. Services get no password."""
+    opener, asked = (lab.wiring[name].kind for name in pair)
+    if asked == "service":
+        return Http({}), SERVICE_PING
+    return (Http(lab.access.headers()) if opener == "client" else None), HTTP_PING
+
+
 class Line:
     """One connection of a pair, kept open over a fault's life, so that *existing* connections are judged too."""
 
@@ -88,7 +99,7 @@ class Line:
         self._lab = lab
         self.pair = pair
         self._socket: socket.socket | None = None
-        self._http = Http(lab.access.headers()) if lab.wiring[pair[0]].kind == "client" else None
+        self._http, self._path = _spoken(lab, pair)
         self._unanswered = 0
         """Bytes of earlier pings that were still silent: their late echo must not pass for a new one."""
 
@@ -111,7 +122,7 @@ class Line:
 
     def open(self, timeout: float) -> Echo | None:
         """Connect; None when that worked."""
-        address = (self._lab.wiring[self.pair[1]].loopback, self._lab.wiring.port(self.pair[0]))
+        address = (self._lab.wiring[self.pair[1]].loopback, self._lab.wiring.port(*self.pair))
         try:
             self._socket = self._lab.connect(self.pair[0], address, timeout)
         except ConnectionRefusedError:
@@ -135,7 +146,7 @@ class Line:
         began = time.monotonic()
         deadline = began + timeout
         try:
-            self._socket.sendall(self._http.request(HTTP_PING) if self._http else PING)
+            self._socket.sendall(self._http.request(self._path) if self._http else PING)
             if self._http:
                 self._http.answer(lambda most: self._receive(most, deadline))
             else:

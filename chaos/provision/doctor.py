@@ -22,7 +22,7 @@ import psutil
 
 from chaos.base import paths
 from chaos.base.errors import ChaosError, InvalidInput
-from chaos.provision import cds, given, java, lock, loops, opensearch, toxiproxy
+from chaos.provision import cds, given, java, lock, loops, opensearch, s3, toxiproxy
 from chaos.provision.say import say
 from chaos.provision.unprivileged import NODE_UID, obstacle
 
@@ -83,6 +83,7 @@ def examine() -> list[Prerequisite]:
         _opensearch,
         _toxiproxy,
         _loop_disks,
+        _stores,
         _docker,
         _asyncio,
     ]
@@ -252,6 +253,23 @@ def _toxiproxy() -> list[Prerequisite]:
             optional=proxy is not None,
         ),
     ]
+
+
+def _stores() -> list[Prerequisite]:
+    name, needed = "S3 stores", "labs with services: {NAME: s3}"
+    if lacking := s3.lacking():
+        return [Prerequisite(name, False, lacking, s3.REMEDY, needed, optional=True)]
+    if value := os.environ.get(opensearch.VARIABLE):
+        has = (Path(value) / "plugins" / s3.PLUGIN / "plugin-descriptor.properties").is_file()
+        found = f"the plugin {s3.PLUGIN}" + ("" if has else " is missing")
+        remedy = None if has else f"unset {opensearch.VARIABLE} to have it assembled"
+        return [Prerequisite(name, has, f"{opensearch.VARIABLE}={value}: {found}", remedy, needed, optional=True)]
+    if cached := opensearch.cached_opensearch(plugins=(s3.PLUGIN,)):
+        found = f"moto, and {cached.version} with {s3.PLUGIN} in {cached.path}"
+    else:
+        size = lock.read(lock.DEFAULT_VERSION).sized(s3.PLUGIN)
+        found = f"moto; {s3.PLUGIN} would be fetched from Maven Central ({size / 1e6:.0f} MB)"
+    return [Prerequisite(name, True, found, None, needed, optional=True)]
 
 
 def _loop_disks() -> list[Prerequisite]:

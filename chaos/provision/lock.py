@@ -3,14 +3,19 @@
 ``python -m chaos.provision.lock [version]`` resolves the tree on Maven Central again and rewrites
 ``opensearch-<version>.lock.json``; everything else only reads it. The jars of modules carry neither
 their descriptor nor their security policy (the official build adds both), so the lock holds their data.
+
+A plugin that is published as a jar like a module has a lock file of its own, ``<plugin>-<version>.lock.json``
+(``python -m chaos.provision.lock <version> <plugin>``): homes without it stay as they are when it changes.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import platform
 import sys
 import zipfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +26,10 @@ from chaos.provision import maven
 FORMAT = 1
 FOLDER = Path(__file__).parent
 DEFAULT_VERSION = "3.8.0"
+
+
+MACHINES = {"linux-x86_64": "x86_64", "linux-aarch_64": "aarch64"}
+"""Classifiers of jars with native code, and the processors that they are for."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +46,11 @@ class LockedFile:
         """The plugin that this file is, which a home has only when it is asked for; None: it is part of every home."""
         folder, _, name = self.to.partition("/")
         return name if folder == "plugins" else None
+
+    @property
+    def machine(self) -> str | None:
+        """The kind of processor that it is for, as :func:`platform.machine` says it; None: for all."""
+        return MACHINES.get(self.coordinates.classifier)
 
 
 @dataclass(frozen=True)
@@ -79,6 +93,10 @@ class Lock:
     files: tuple[LockedFile, ...]
     modules: tuple[Module, ...]
     digest: str = field(compare=False)
+    assembled: tuple[Module, ...] = ()
+    """Plugins that are published as jars, so that descriptor and policy are written here."""
+    digests: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Plugin → what names the content of its own lock file."""
 
     @property
     def plugins(self) -> frozenset[str]:
@@ -87,17 +105,27 @@ class Lock:
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
-        return sum(file.size for file in self.files)
+        """Bytes of what every home has."""
+        return sum(file.size for file in self.files if file.plugin is None)
+
+    def sized(self, plugin: str) -> int:
+        """Bytes of a plugin on this machine."""
+        return sum(file.size for file in self.files if file.plugin == plugin and file.machine in (None, machine()))
 
 
-def lock_path(version: str) -> Path:
-    return FOLDER / f"opensearch-{version}.lock.json"
+def machine() -> str:
+    """The kind of processor here."""
+    return platform.machine()
+
+
+def lock_path(version: str, of: str = "opensearch") -> Path:
+    return FOLDER / f"{of}-{version}.lock.json"
 
 
 def versions() -> list[str]:
     """The versions that have a lock file here."""
-    return sorted(p.name.removeprefix("opensearch-").removesuffix(".lock.json") for p in FOLDER.glob("*.lock.json"))
+    paths = FOLDER.glob(lock_path("*").name)
+    return sorted(path.name.removeprefix("opensearch-").removesuffix(".lock.json") for path in paths)
 
 
 def read(version: str) -> Lock:
@@ -109,22 +137,43 @@ def read(version: str) -> Lock:
             f"OpenSearch {version} has no lock file, only {', '.join(versions())} has",
             remedy="name a home or tarball of that version with OPENSEARCH_HOME",
         ) from None
-    data = json.loads(raw)
-    if data.get("format") != FORMAT:
-        raise ProvisionError(f"{lock_path(version).name} has format {data.get('format')}, expected {FORMAT}")
+    data = _content(raw, lock_path(version))
+    files, assembled, digests = _files(data), [], {}
+    for path in sorted(FOLDER.glob(f"*-{version}.lock.json")):
+        if path != lock_path(version):
+            more = _content(plugin := path.read_bytes(), path)
+            files += _files(more)
+            assembled += _modules(more)
+            digests[assembled[-1].name] = hashlib.sha256(plugin).hexdigest()
     return Lock(
         version=data["opensearch"],
         java=data["java"],
-        files=tuple(
-            LockedFile(f["to"], maven.Coordinates.parse(f["coordinates"]), f["sha256"], f["size"])
-            for f in data["files"]
-        ),
-        modules=tuple(
-            Module(name, m["description"], m["classname"], tuple(m["extends"]), tuple(m["grants"]))
-            for name, m in data["modules"].items()
-        ),
+        files=tuple(files),
+        modules=tuple(_modules(data)),
         digest=hashlib.sha256(raw).hexdigest(),
+        assembled=tuple(assembled),
+        digests=digests,
     )
+
+
+def _content(raw: bytes, path: Path) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(raw)
+    if data.get("format") != FORMAT:
+        raise ProvisionError(f"{path.name} has format {data.get('format')}, expected {FORMAT}")
+    return data
+
+
+def _files(data: Mapping[str, Any]) -> list[LockedFile]:
+    return [
+        LockedFile(f["to"], maven.Coordinates.parse(f["coordinates"]), f["sha256"], f["size"]) for f in data["files"]
+    ]
+
+
+def _modules(data: Mapping[str, Any]) -> list[Module]:
+    return [
+        Module(name, m["description"], m["classname"], tuple(m["extends"]), tuple(m["grants"]))
+        for name, m in data["modules"].items()
+    ]
 
 
 # What follows makes the lock file and runs only by hand.
@@ -265,6 +314,28 @@ PLUGINS = {
     }
 }
 """Plugins and what they consist of. Most versions of the security plugin were never published there."""
+REPOSITORY_S3 = Module(
+    "repository-s3",
+    "Snapshots and remote-backed storage in S3",
+    "org.opensearch.repositories.s3.S3RepositoryPlugin",
+    grants=(
+        CONNECT,
+        'java.net.NetPermission "setDefaultAuthenticator"',
+        'java.lang.RuntimePermission "accessDeclaredMembers"',
+        'java.lang.RuntimePermission "getClassLoader"',
+        'java.lang.RuntimePermission "setContextClassLoader"',
+        'java.lang.reflect.ReflectPermission "suppressAccessChecks"',
+        'java.util.PropertyPermission "opensearch.path.conf", "read,write"',
+        'java.util.PropertyPermission "aws.configFile", "read,write"',
+        'java.util.PropertyPermission "aws.sharedCredentialsFile", "read,write"',
+        'java.util.PropertyPermission "opensearch.allow_insecure_settings", "read,write"',
+        'java.io.FilePermission "config", "read"',
+    ),
+)
+ASSEMBLED: dict[str, Module] = {REPOSITORY_S3.name: REPOSITORY_S3}
+"""Plugins that are published as jars. Of repository-s3 there is none for 2.19, 3.4.0 and 3.9.0."""
+NATIVE = {"software.amazon.awssdk.crt:aws-crt": tuple(MACHINES)}
+"""Projects whose whole jar has native code for every system, and the classifiers of the smaller ones that suffice."""
 
 
 def _resolve(*roots: str) -> list[maven.Coordinates]:
@@ -331,16 +402,41 @@ def make(version: str) -> dict[str, Any]:
         "format": FORMAT,
         "opensearch": version,
         "java": 21 if modern else 11,
-        "modules": {
-            module.name: {
-                "description": module.description,
-                "classname": module.classname,
-                "extends": list(module.extends),
-                "grants": list(module.grants),
-            }
-            for module in modules
-        },
+        "modules": _written(modules),
         "files": sorted(files, key=lambda f: (f["to"], f["coordinates"])),
+    }
+
+
+def make_plugin(version: str, plugin: str) -> dict[str, Any]:
+    """Resolve a plugin that is published as a jar; the content of its own lock file."""
+    module, locked = ASSEMBLED[plugin], read(version)
+    # a jar twice on one class path stops the node: what lib/ has stays out
+    above = {file.coordinates.project for file in locked.files if file.to == "lib"}
+    files = []
+    for each in _resolve(f"org.opensearch.plugin:{plugin}:{version}"):
+        if each.project in above:
+            continue
+        parts = [replace(each, classifier=classifier) for classifier in NATIVE.get(each.project, ("",))]
+        files += [_locked(f"plugins/{plugin}", part) for part in parts]
+    own = maven.download(maven.Coordinates("org.opensearch.plugin", plugin, version))
+    return {
+        "format": FORMAT,
+        "opensearch": version,
+        "java": locked.java,
+        "modules": _written([replace(module, classname=_class_in(own, module.classname))]),
+        "files": sorted(files, key=lambda f: f["coordinates"]),
+    }
+
+
+def _written(modules: Sequence[Module]) -> dict[str, Any]:
+    return {
+        module.name: {
+            "description": module.description,
+            "classname": module.classname,
+            "extends": list(module.extends),
+            "grants": list(module.grants),
+        }
+        for module in modules
     }
 
 
@@ -355,10 +451,15 @@ def dump(content: dict[str, Any]) -> str:
 
 def main() -> None:
     version = sys.argv[1] if len(sys.argv) > 1 else DEFAULT_VERSION
-    content = make(version)
-    lock_path(version).write_text(dump(content))
+    plugin = sys.argv[2] if len(sys.argv) > 2 else None
+    content, path = (
+        (make(version), lock_path(version))
+        if plugin is None
+        else (make_plugin(version, plugin), lock_path(version, plugin))
+    )
+    path.write_text(dump(content))
     total = sum(file["size"] for file in content["files"])
-    print(f"{lock_path(version).name}: {len(content['files'])} files, {total / 1e6:.0f} MB")
+    print(f"{path.name}: {len(content['files'])} files, {total / 1e6:.0f} MB")
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ LAYOUT = "uncompressed jars"
 EMPTY_FOLDERS = ("bin", "plugins")
 """The node makes these when they are missing, and fails when it may not."""
 VARIABLE = "OPENSEARCH_HOME"
+SECURITY = "opensearch-security"
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class OpenSearchHome:
             return f"OpenSearch {self.version} {self.source}"
         left_out = f", without {', '.join(sorted(self.without))}" if self.without else ""
         plugins = f"plugin {', '.join(self.plugins)}" if self.plugins else "no plugins (so no security)"
-        if self.plugins:
+        if SECURITY in self.plugins:
             plugins += " without its tie to workload management"
         return (
             f"OpenSearch {self.version} {ASSEMBLED}: the published jars, stored uncompressed, "
@@ -128,7 +129,8 @@ def ensure_opensearch(
         have = [each for each in lock.versions() if set(plugins) <= lock.read(each).plugins]
         raise InvalidInput(
             f"OpenSearch {version} has no plugin {', '.join(sorted(lacking))} in its lock file",
-            remedy=f"ask for one of {', '.join(have)}, or name a home that has the plugin with {VARIABLE}",
+            remedy=(f"ask for one of {', '.join(have)}, or " if have else "")
+            + f"name a home that has {'it' if len(set(plugins)) == 1 else 'all of them'} with {VARIABLE}",
         )
     if unknown := set(without) - {module.name for module in locked.modules}:
         raise InvalidInput(f"OpenSearch {version} has no module {', '.join(sorted(unknown))}")
@@ -145,9 +147,10 @@ def ensure_opensearch(
     return home
 
 
-def cached_opensearch(version: str = lock.DEFAULT_VERSION) -> OpenSearchHome | None:
+def cached_opensearch(version: str = lock.DEFAULT_VERSION, *, plugins: Collection[str] = ()) -> OpenSearchHome | None:
     """The assembled home if it is here and whole; fetches and changes nothing."""
-    home = OpenSearchHome(homes() / f"{version}-{_key(lock.read(version), frozenset())}", version, ASSEMBLED)
+    key = _key(lock.read(version), frozenset(), plugins)
+    home = OpenSearchHome(homes() / f"{version}-{key}", version, ASSEMBLED)
     return home if _complete(home.path, quiet=True) else None
 
 
@@ -169,7 +172,9 @@ def _given(path: Path, by: str, version: str, without: Collection[str]) -> OpenS
 
 def _key(locked: lock.Lock, without: Iterable[str], plugins: Iterable[str] = ()) -> str:
     parts = [locked.digest, LOG_CONFIG.read_text(), LAYOUT, *EMPTY_FOLDERS, *sorted(without)]
-    parts += [f"plugin {name}" for name in sorted(plugins)]
+    for name in sorted(plugins):
+        own = [locked.digests[name], lock.machine()] if name in locked.digests else []
+        parts += [" ".join(["plugin", name, *own])]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
@@ -201,6 +206,7 @@ def _assemble(locked: lock.Lock, home: OpenSearchHome, plugins: Collection[str],
     modules = [module for module in locked.modules if module.name not in home.without]
     left_out = {f"modules/{name}" for name in home.without}
     files = [file for file in locked.files if file.to not in left_out and file.plugin in (None, *plugins)]
+    files = [file for file in files if file.machine in (None, lock.machine())]
     wanted = {file: _wanted(file) for file in files}
     fetch.fetch_all(f"OpenSearch {locked.version}", list(wanted.values()), progress=progress)
     with fetch.disk_errors("assembling the OpenSearch home"):
@@ -213,8 +219,8 @@ def _assemble(locked: lock.Lock, home: OpenSearchHome, plugins: Collection[str],
                     _unpack(fetch.stored(wanted[file]), building / file.to, {module.name for module in modules})
                 else:
                     _place(fetch.stored(wanted[file]), building / file.to / file.coordinates.file_name)
-            for module in modules:
-                folder = building / "modules" / module.name
+            added = [(building / "plugins" / each.name, each) for each in locked.assembled if each.name in plugins]
+            for folder, module in [*((building / "modules" / each.name, each) for each in modules), *added]:
                 _write(folder / "plugin-descriptor.properties", module.descriptor(locked.version, locked.java))
                 if policy := module.policy():
                     _write(folder / "plugin-security.policy", policy)

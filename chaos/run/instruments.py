@@ -213,7 +213,7 @@ def of_lab(lab: BaseLab) -> dict[str, int]:
     """The processes of a lab's hosts as they run now, by words for them, with their pids."""
     found = {}
     for resident in lab.residents():
-        what = "" if resident.what == "node" else "Toxiproxy of "
+        what = {"node": "", "service": "service "}.get(resident.what, "Toxiproxy of ")
         if lab.lives(resident):
             found[f"{what}{resident.name}"] = resident.identity.pid
     return found

@@ -61,7 +61,8 @@ def _greens(
 
 def _unused(experiment: Experiment, seed: int, offers: Offers, wiring: Wiring | None) -> Iterator[str]:
     """Faults on links of clients alone, in zones from which no request is sent: users cannot notice them."""
-    plain = wiring or Wiring.of("plan", experiment.topology.nodes, experiment.topology.zones)
+    topology = experiment.topology
+    plain = wiring or Wiring.of("plan", topology.nodes, topology.zones, topology.service_hosts)
     every = {client_host(zone) for zone in experiment.topology.zones}
     sending = {client_host(zone) for zone in experiment.client_zones}
     for each in plan.faults(experiment):

@@ -43,6 +43,7 @@ from chaos.faults.offers import Offers
 from chaos.history.models import PlannedStep
 from chaos.run import noticing
 from chaos.run.noticing import Foreseen
+from chaos.targets import services
 from chaos.targets.labs import usable, watermarks
 from chaos.targets.wiring import Wiring
 
@@ -119,7 +120,8 @@ def foreseen(
 ) -> dict[str, Foreseen]:
     """When green counts in each phase that waits for it. ``found``: fault detection as the cluster has it; by default
     as the topology sets it."""
-    plain = wiring or Wiring.of("plan", experiment.topology.nodes, experiment.topology.zones)
+    topology = experiment.topology
+    plain = wiring or Wiring.of("plan", topology.nodes, topology.zones, topology.service_hosts)
     every = faults(experiment)
 
     def previewed(number: int) -> Fault | None:
@@ -142,7 +144,8 @@ def steps(
     """Every step with its inverse, in order, as plan.json and ``opensearch-chaos plan`` show it. ``wiring``: that of a
     lab when it is not given; ``found``: as for :func:`foreseen`."""
     greens = foreseen(experiment, seed, offers, wiring, found)
-    plain = Wiring.of("plan", experiment.topology.nodes, experiment.topology.zones)
+    topology = experiment.topology
+    plain = Wiring.of("plan", topology.nodes, topology.zones, topology.service_hosts)
     planned = by_phase(experiment)
     if experiment.controller is not None and experiment.phases:
         zones = ", ".join(experiment.controller_zones)
@@ -375,6 +378,7 @@ def differences(experiment: Experiment, notes: Sequence[str] = (), *, shared: bo
         else "no security plugin: no TLS and no authentication",
         "OpenSearch's bootstrap checks are off (nodes bind loopback addresses)",
         *([said] if shared and (said := watermarks.says(lab_topology(experiment))) else []),
+        *(f"{name}: {services.kind(each).says}" for name, each in topology.services.items()),
         *(f"planted: the certificate that {name} shows to clients has expired" for name in topology.expired),
         *(
             ["health checks of the clients' load balancer take any certificate"]

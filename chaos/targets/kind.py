@@ -23,6 +23,7 @@ class TargetKind(ABC):
     two offer the same. ``accepts``: grades of proofs below ``path`` that count on it (``effect``; ``reported`` never
     does). ``made``: there are labs of this kind; False: it is only found. ``refused``: kinds of fault that it does not
     take from any provider, with the reason. ``never``: capabilities that none of them has, on whatever machine.
+    ``services``: its labs start the services of their topologies (:mod:`chaos.targets.services`).
     """
 
     name: ClassVar[str]
@@ -34,6 +35,7 @@ class TargetKind(ABC):
     made: ClassVar[bool] = True
     refused: ClassVar[Mapping[str, str]] = {}
     never: ClassVar[frozenset[str]] = frozenset()
+    services: ClassVar[bool] = False
 
     @abstractmethod
     def lab(self) -> type[BaseLab]:

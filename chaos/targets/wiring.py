@@ -8,11 +8,15 @@ a proxy of its own.
 
 ``egress`` of host h towards node r:  127.0.r.2:9300 → <bridge address of r>:19300
 ``ingress`` of node r's host:         <bridge address of r>:19300 → 127.0.r.2:9300   (9200/19200 for HTTP)
+
+A service of the lab that is reached over the network, such as an object store, has a host like a node's and is in no
+zone: 127.0.s.2:9000 in each node's host leads to it. Nodes speak to services; clients do not, and no service opens
+connections.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -21,7 +25,7 @@ from chaos.base.netsock import Namespace
 from chaos.base.paths import PREFIX
 from chaos.definitions import NodeSpec
 
-HTTP, TRANSPORT = 9200, 9300
+HTTP, TRANSPORT, SERVICE = 9200, 9300, 9000
 OFFSET = 10_000
 """A host listens for another host's bytes on port + OFFSET of its bridge address."""
 NETNS_FOLDER = Path("/run/netns")
@@ -44,16 +48,24 @@ class Proxy:
 
 @dataclass(frozen=True)
 class Host:
-    """A network namespace with its Toxiproxy: one node's, or the clients' of one zone."""
+    """A network namespace with its Toxiproxy: one node's, the clients' of one zone, or a service's."""
 
     name: str
     zone: str
+    """Empty of a service, which is in none."""
     index: int
-    kind: Literal["node", "client"]
+    kind: Literal["node", "client", "service"]
     lab: str
     network: str = "198.18.0"
     """The first three numbers of the addresses between hosts, in what is set aside for testing between devices
     (198.18.0.0/15, RFC 2544): nobody routes it."""
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """Where the process of this host listens, by protocol."""
+        if self.kind == "service":
+            return {"service": SERVICE}
+        return {"transport": TRANSPORT, "http": HTTP} if self.kind == "node" else {}
 
     @property
     def namespace_name(self) -> str:
@@ -88,18 +100,26 @@ class Toxified:
 
 @dataclass(frozen=True)
 class Wiring:
-    """Every host of a lab, in order; node hosts first."""
+    """Every host of a lab, in order; node hosts first, services last."""
 
     lab: str
     hosts: tuple[Host, ...]
 
     @classmethod
     def of(
-        cls, lab: str, nodes: tuple[NodeSpec, ...], zones: tuple[str, ...], *, network: str = Host.network
+        cls,
+        lab: str,
+        nodes: tuple[NodeSpec, ...],
+        zones: tuple[str, ...],
+        services: Sequence[str] = (),
+        *,
+        network: str = Host.network,
     ) -> Wiring:
         hosts = [Host(node.name, node.zone, i, "node", lab, network) for i, node in enumerate(nodes, 1)]
         first = len(hosts) + 1
         hosts += [Host(f"client-{zone}", zone, i, "client", lab, network) for i, zone in enumerate(zones, first)]
+        first = len(hosts) + 1
+        hosts += [Host(name, "", i, "service", lab, network) for i, name in enumerate(services, first)]
         return cls(lab, tuple(hosts))
 
     def __getitem__(self, name: str) -> Host:
@@ -117,44 +137,43 @@ class Wiring:
         return tuple(host for host in self.hosts if host.kind == "client")
 
     @property
+    def services(self) -> tuple[Host, ...]:
+        return tuple(host for host in self.hosts if host.kind == "service")
+
+    @property
     def bridge_namespace(self) -> str:
         return f"{PREFIX}{self.lab}-net"
 
+    def opens(self, source: str, target: str) -> str | None:
+        """The protocol of the connections that ``source`` opens to ``target``; None where it opens none."""
+        a, b = self[source], self[target]
+        if a == b or a.kind == "service" or b.kind == "client":
+            return None
+        if b.kind == "service":
+            return "service" if a.kind == "node" else None
+        return "transport" if a.kind == "node" else "http"
+
     def proxies(self, host: Host) -> list[Proxy]:
         """Every proxy of one host. Nodes speak transport to each other; clients speak HTTP to nodes."""
-        made = []
-        if host.kind == "node":
-            made = [
-                Proxy(
-                    f"in-{name}",
-                    f"{host.bridge_address}:{port + OFFSET}",
-                    f"{host.loopback}:{port}",
-                )
-                for name, port in (("transport", TRANSPORT), ("http", HTTP))
-            ]
-        name, port = ("transport", TRANSPORT) if host.kind == "node" else ("http", HTTP)
-        for peer in self.nodes:
-            if peer != host:
-                made.append(
-                    Proxy(
-                        f"to-{peer.name}-{name}",
-                        f"{peer.loopback}:{port}",
-                        f"{peer.bridge_address}:{port + OFFSET}",
-                    )
-                )
+        made = [
+            Proxy(f"in-{protocol}", f"{host.bridge_address}:{port + OFFSET}", f"{host.loopback}:{port}")
+            for protocol, port in host.ports.items()
+        ]
+        for peer in self.hosts:
+            if (protocol := self.opens(host.name, peer.name)) is not None:
+                port = peer.ports[protocol]
+                listen, upstream = f"{peer.loopback}:{port}", f"{peer.bridge_address}:{port + OFFSET}"
+                made.append(Proxy(f"to-{peer.name}-{protocol}", listen, upstream))
         return made
 
     def toxified(self, source: str, target: str) -> list[Toxified]:
         """Where the bytes source → target pass a Toxiproxy: upstream on connections that the source opened,
-        downstream on those that the target opened. Empty between two client hosts: they do not speak."""
-        a, b = self[source], self[target]
+        downstream on those that the target opened. Empty between hosts that do not speak: clients, and services."""
         places = []
-        if b.kind == "node":
-            protocol = "transport" if a.kind == "node" else "http"
-            places.append(Toxified(a.name, f"to-{b.name}-{protocol}", "upstream"))
-        if a.kind == "node":
-            protocol = "transport" if b.kind == "node" else "http"
-            places.append(Toxified(b.name, f"to-{a.name}-{protocol}", "downstream"))
+        if (protocol := self.opens(source, target)) is not None:
+            places.append(Toxified(source, f"to-{target}-{protocol}", "upstream"))
+        if (protocol := self.opens(target, source)) is not None:
+            places.append(Toxified(target, f"to-{source}-{protocol}", "downstream"))
         return places
 
     @property
@@ -163,12 +182,13 @@ class Wiring:
         return tuple(host.name for host in self.hosts)
 
     def carried(self, toxiproxy: str, proxy: str) -> list[tuple[str, str]]:
-        """The connections that pass a proxy: (host that opens it, node)."""
+        """The connections that pass a proxy: (host that opens it, node or service)."""
         peer = proxy.removeprefix("to-").rpartition("-")[0]
-        if proxy.startswith("to-") and peer in {node.name for node in self.nodes}:
+        if proxy.startswith("to-") and peer in {host.name for host in self.hosts if host.kind != "client"}:
             return [(toxiproxy, peer)]
-        kind = "client" if proxy.endswith("http") else "node"  # what comes in from all of them
-        return [(other.name, toxiproxy) for other in self.hosts if other.kind == kind and other.name != toxiproxy]
+        protocol = proxy.removeprefix("in-") if proxy.startswith("in-") else "transport"  # what comes in from all
+        openers = (other.name for other in self.hosts if self.opens(other.name, toxiproxy) == protocol)
+        return [(opener, toxiproxy) for opener in openers]
 
     def refuse_others(self, links: Collection[tuple[str, str]], places: Iterable[Toxified]) -> None:
         """Raises Lacking where one of these places carries more than these links. Here each carries one alone."""
@@ -193,6 +213,6 @@ class Wiring:
         """The other nodes on the same machine."""
         return ()
 
-    def port(self, source: str) -> int:
-        """The port on which ``source`` reaches a node."""
-        return TRANSPORT if self[source].kind == "node" else HTTP
+    def port(self, source: str, target: str) -> int:
+        """The port on which ``source`` reaches a node or a service; within a node's own host that of transport."""
+        return self[target].ports[self.opens(source, target) or next(iter(self[target].ports))]

@@ -88,7 +88,9 @@ class Ways:
         pairs = [(client, node) for client in wiring.clients for node in wiring.nodes if node.name in data]
         pairs += [(one, other) for one in wiring.nodes for other in wiring.nodes if one != other]
         self.passages = {
-            (opener.name, node.name): self._to(opener, node, ("127.0.0.1", PASSAGE_PORT + n), wiring.port(opener.name))
+            (opener.name, node.name): self._to(
+                opener, node, ("127.0.0.1", PASSAGE_PORT + n), wiring.port(opener.name, node.name)
+            )
             for n, (opener, node) in enumerate(pairs)
         }
         beside = {host.zone: host for host in wiring.clients}

@@ -50,27 +50,25 @@ Links = frozenset[Link]
 
 
 def spoken(wiring: Wiring, links: Links) -> Links:
-    """The links over which anything is ever said: clients do not speak to each other."""
-    return frozenset((a, b) for a, b in links if "node" in (wiring[a].kind, wiring[b].kind))
+    """The links over which anything is ever said: clients do not speak to each other, nor to services."""
+    return frozenset((a, b) for a, b in links if wiring.opens(a, b) or wiring.opens(b, a))
 
 
 def pairs_both(wiring: Wiring, links: Links) -> list[Pair]:
     """Connections whose bytes cross one of the links in either direction."""
-    pairs = {(a, b) for a, b in links if wiring[b].kind == "node"}
-    pairs |= {(b, a) for a, b in links if wiring[a].kind == "node"}
-    return sorted(pairs)
+    ends = links | {(b, a) for a, b in links}
+    return sorted((a, b) for a, b in ends if wiring.opens(a, b))
 
 
 def pairs_opened(wiring: Wiring, links: Links) -> list[Pair]:
     """Connections that the source of one of the links opens."""
-    return sorted((a, b) for a, b in links if wiring[b].kind == "node")
+    return sorted((a, b) for a, b in links if wiring.opens(a, b))
 
 
 def untouched(wiring: Wiring, touched: list[Pair]) -> list[Pair]:
     """Every other connection that can be opened there and looked at."""
-    everything = {
-        (a.name, b.name) for a in wiring.hosts for b in wiring.nodes if a != b and wiring.answers(a.name, b.name)
-    }
+    names = [host.name for host in wiring.hosts]
+    everything = {(a, b) for a in names for b in names if wiring.opens(a, b) and wiring.answers(a, b)}
     return sorted(everything - set(touched))
 
 
@@ -99,6 +97,14 @@ class OnLinks(NetworkFault):
 
     def aim(self, id: str, scene: Scene, wiring: Wiring) -> Aim:
         return Aim(id, scene, wiring, links=spoken(wiring, scene.links(self.links)))
+
+    def check(self, topology: Topology) -> list[str]:
+        if "bursts" in self.sees and topology.service_hosts and self.links.may_reach_services:
+            return [
+                f"{self.links.text} leads to a service ({', '.join(topology.service_hosts)}), which does not answer at "
+                f"length, so {self.kind} cannot be proven there: expected links between nodes, or another kind"
+            ]
+        return []
 
     @property
     def silence(self) -> float:
@@ -253,7 +259,7 @@ class NetworkSlicer(OnLinks):
                 f"slices of {self.size.text} would cut the pings that prove them, which on a secured topology are TLS "
                 f"records and carry a password: expected {LEAST_SLICE_OVER_TLS}B or more"
             ]
-        return []
+        return super().check(topology)
 
     def describe(self) -> str:
         return f"slices of {self.size.text} at most, {self.delay.text} apart, on links {self.links.text}"

@@ -56,11 +56,13 @@ def mapped(needed: Topology, file: ExistingFile, seen: Seen) -> Mapped:
             "disks": None,
             "security": file.addresses[0].tls,
             "expired": (),
+            "services": {},
+            "remote_store": None,
         }
     )
     rows = (_zones(needed, file), _nodes(needed, missing), *_placed(needed, file, seen), _copies(topology))
-    several = _several_versions(needed)
-    return Mapped(topology, names, (*rows, *several), tuple(_notes(needed, seen)))
+    only_in_labs = (*_several_versions(needed), *_services(needed))
+    return Mapped(topology, names, (*rows, *only_in_labs), tuple(_notes(needed, seen)))
 
 
 def _part(roles: tuple[str, ...]) -> Part:
@@ -190,6 +192,14 @@ def _several_versions(needed: Topology) -> tuple[Row, ...]:
         return ()
     says = f"the experiment needs nodes of {' and '.join(needed.versions)}, and upgrades them by itself"
     return (Row("versions", Sign.DIFFERS, says, "run it on a lab: nodes that exist are upgraded by their owners"),)
+
+
+def _services(needed: Topology) -> tuple[Row, ...]:
+    if not needed.services:
+        return ()
+    kept = ", in which it keeps all indices" if needed.remote_store is not None else ""
+    says = f"the experiment needs {', '.join(needed.services)} beside its nodes{kept}: that is a lab's own"
+    return (Row("services", Sign.DIFFERS, says, "run it on a lab"),)
 
 
 def _notes(needed: Topology, seen: Seen) -> Iterator[str]:

@@ -23,6 +23,7 @@ class Local(TargetKind):
     name = "local"
     says = "processes in network namespaces of this machine (needs root)"
     never = frozenset(NO_OWNERS)
+    services = True
 
     def lab(self) -> type[BaseLab]:
         from chaos.targets.labs.local import LocalLab

@@ -32,12 +32,12 @@ from chaos.definitions.existing import is_existing
 from chaos.definitions.selectors import variable
 from chaos.opensearch.cluster import Zoning
 from chaos.opensearch.rest import NodeClient
-from chaos.targets import security
+from chaos.targets import keystore, security, services
 from chaos.targets.labs import config
 from chaos.targets.labs.toxiproxy import ToxiproxyServer
 from chaos.targets.parts import Parts
 from chaos.targets.protocol import Disks, Lab
-from chaos.targets.wiring import HTTP, Wiring
+from chaos.targets.wiring import HTTP, SERVICE, Wiring
 
 ID = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
 START_SECONDS = 180.0
@@ -105,7 +105,7 @@ def read(id: str) -> tuple[Manifest, Topology]:
 
 @dataclass(frozen=True)
 class Resident:
-    """A process that a lab's host has for as long as the lab lives. ``what``: ``node`` or ``toxiproxy``."""
+    """A process that a lab's host has for as long as the lab lives. ``what``: node, toxiproxy or service."""
 
     what: str
     name: str
@@ -149,7 +149,7 @@ class BaseLab(Lab, ABC):
         self.manifest = manifest
         self.id = manifest.id
         self.topology = topology
-        self.wiring = Wiring.of(manifest.id, topology.nodes, topology.zones)
+        self.wiring = Wiring.of(manifest.id, topology.nodes, topology.zones, topology.service_hosts)
         self.folder = paths.labs() / manifest.id
         self._to_end: set[ProcessIdentity] = set()
 
@@ -235,12 +235,26 @@ class BaseLab(Lab, ABC):
     def disks(self) -> Disks:
         """Disks of its own for each node, where there are some."""
 
-    def _configuration(self, node: NodeSpec, data: Path, logs: Path, **more: Any) -> dict[str, str]:
+    def _configuration(self, node: NodeSpec, data: Path, logs: Path, **more: Any) -> dict[str, str | bytes]:
         """A node's configuration files, by path in their folder; ``more`` are settings. May hold secrets."""
         parts = self.manifest.parts.of(self.version(node.name))
-        settings = config.node_settings(self.topology, node, self.wiring, parts, data, logs) | more
+        places = [self.service(name) for name in self.topology.services]
+        settings = config.node_settings(self.topology, node, self.wiring, parts, data, logs, places) | more
         secured = security.files(self.folder, node.name) if self.topology.security else {}
-        return {"opensearch.yml": config.text(settings), **secured}
+        kept = {keystore.NAME: keystore.keystore(self._secrets)} if self._secrets else {}
+        return {"opensearch.yml": config.text(settings), **secured, **kept}
+
+    @cached_property
+    def _secrets(self) -> dict[str, str]:
+        """What nodes need, to use the lab's services: the same for all nodes. It is in their keystores and nowhere
+        else, and goes with the lab."""
+        kinds = [services.kind(each) for each in self.topology.services.values()]
+        return {name: value for kind in kinds for name, value in kind.secrets().items()}
+
+    def service(self, name: str) -> services.Place:
+        """Where a service of this lab is."""
+        reached = f"{self.wiring[name].loopback}:{SERVICE}" if name in self.topology.service_hosts else ""
+        return services.Place(name, reached, self.folder / "services" / name)
 
     # ---- versions -----------------------------------------------------------------------------
 
@@ -320,6 +334,8 @@ class BaseLab(Lab, ABC):
 
     def connect(self, host: str, address: tuple[str, int], timeout: float) -> socket.socket:
         ip, port = address
+        if port == SERVICE:
+            return self.endpoint(host, address).connect(timeout)
         node = next(each.name for each in self.wiring.nodes if each.loopback == ip)
         access = self.access_to(node) if port == HTTP else self.transport
         return access.secured(self.endpoint(host, address).connect(timeout), ip)

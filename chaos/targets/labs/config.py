@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from chaos.definitions import NodeSpec, Topology
-from chaos.targets import security
+from chaos.targets import security, services
 from chaos.targets.labs import watermarks
 from chaos.targets.parts import Parts
+from chaos.targets.services import Place
 from chaos.targets.wiring import HTTP, TRANSPORT, Wiring
 
 LOG4J2 = """\
@@ -26,9 +27,16 @@ rootLogger.appenderRef.console.ref = console
 
 
 def node_settings(
-    topology: Topology, node: NodeSpec, wiring: Wiring, parts: Parts, data: Path, logs: Path
+    topology: Topology,
+    node: NodeSpec,
+    wiring: Wiring,
+    parts: Parts,
+    data: Path,
+    logs: Path,
+    places: Sequence[Place] = (),
 ) -> dict[str, Any]:
     """The settings of one node, made of ``parts``; the topology's last so that it can override every one of ours.
+    ``places``: of the lab's services.
 
     Binding *and* publishing a loopback address keeps OpenSearch's bootstrap checks from being enforced, so a lab
     starts on machines that allow few open files.
@@ -53,6 +61,11 @@ def node_settings(
     elif parts.security:
         settings.update(security.OFF)
     settings.update(watermarks.settings(topology))
+    for place in places:
+        kind = services.kind(topology.services[place.name])
+        settings.update(kind.node_settings(place))
+        if topology.remote_store is not None and topology.remote_store.service == place.name:
+            settings.update(services.repository_settings(place, kind, state=topology.remote_store.state))
     settings.update(topology.settings.node)
     settings.update(node.settings)
     return settings
@@ -63,12 +76,12 @@ def text(settings: dict[str, Any]) -> str:
     return "".join(f"{key}: {json.dumps(value)}\n" for key, value in settings.items())
 
 
-def write(folder: Path, files: Mapping[str, str], uid: int) -> None:
+def write(folder: Path, files: Mapping[str, str | bytes], uid: int) -> None:
     """A node's configuration folder, which it may write to itself: its keystore. Nobody else may read the files."""
     for name, content in {"log4j2.properties": LOG4J2, **files}.items():
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch(mode=0o600)
-        file.write_text(content)
+        file.write_bytes(content.encode() if isinstance(content, str) else content)
     for path in [folder, *folder.rglob("*")]:
         os.chown(path, uid, uid)

@@ -9,6 +9,7 @@ from pathlib import Path
 from chaos.base import plugins
 from chaos.base.errors import InvalidInput
 from chaos.definitions import Topology
+from chaos.definitions.loading import located
 from chaos.targets import kinds as folder
 from chaos.targets.kind import TargetKind
 from chaos.targets.labs import base
@@ -109,6 +110,9 @@ def parts(
 ) -> Parts:
     """Find or fetch what a lab is made of. Raises ProvisionError, MissingPrerequisite or InvalidInput."""
     refuse_home(kind, opensearch_home)
+    if topology.services and not named(kind).services:
+        error = InvalidInput(f"a {kind} lab has no services yet", remedy="use a local lab")
+        raise located(topology, ("services",), error)
     return named(kind).parts(topology, says, opensearch_home=opensearch_home)
 
 

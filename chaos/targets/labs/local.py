@@ -16,6 +16,7 @@ from chaos.base.netsock import Endpoint
 from chaos.base.paths import ProcessIdentity
 from chaos.definitions import NodeSpec, Topology
 from chaos.provision.unprivileged import NODE_UID
+from chaos.targets import services
 from chaos.targets.labs import cgroups, config, network, processes
 from chaos.targets.labs.base import BaseLab, Manifest, Progress, Resident
 from chaos.targets.labs.consumers import EXHAUSTED_ROOM, Consumers
@@ -24,7 +25,7 @@ from chaos.targets.labs.sweep import destroy
 from chaos.targets.labs.toxiproxy import ToxiproxyServer, environment
 from chaos.targets.limits import Limits, MemoryUse, ProcessorUse, untouched
 from chaos.targets.protocol import CAPABILITIES, NO_OWNERS
-from chaos.targets.wiring import BLACK_HOLE, TOXIPROXY
+from chaos.targets.wiring import BLACK_HOLE, SERVICE, TOXIPROXY
 
 
 class DiskGroups:
@@ -86,6 +87,9 @@ class LocalLab(BaseLab):
         self.disks.build()
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(self._start_toxiproxy, [host.name for host in self.wiring.hosts]))
+        for name in self.topology.services:
+            check()
+            self._start_service(name, progress)
         progress(f"starting {len(self.topology.nodes)} nodes of OpenSearch {self.running}")
         for node in self.topology.nodes:
             check()
@@ -174,6 +178,44 @@ class LocalLab(BaseLab):
                 self._start_toxiproxy(host.name)
                 mended.append(f"Toxiproxy of {host.name}")
         return mended
+
+    # ---- services -----------------------------------------------------------------------------
+
+    def _start_service(self, name: str, progress: Progress) -> None:
+        """Start it and wait until it answers. One that lives in memory is never started anew: its data is gone."""
+        place, log = self.service(name), f"service-{name}"
+        kind = services.kind(self.topology.services[name])
+        place.folder.mkdir(parents=True)
+        os.chown(place.folder, NODE_UID, NODE_UID)
+        if not (command := kind.command(place)):
+            return
+        progress(f"starting {name} ({self.topology.services[name].kind})")
+        host = self.wiring[name]
+        process = processes.spawn(
+            host,
+            list(command),
+            log=self.folder / "logs" / f"{log}.log",
+            identity=self.folder / "run" / f"{log}.json",
+            cwd=self.folder / "run",
+            env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
+            user=os.geteuid(),
+        )
+        self._children[log] = process
+        self.groups.place(process.pid, cgroups.INSTRUMENTS)
+
+        def answers() -> bool:
+            if process.poll() is not None:
+                raise LabError(f"service {name} ended with {process.poll()}: {self.last_error(log)}")
+            try:
+                with host.namespace.connect((host.loopback, SERVICE), 1.0) as sock:
+                    sock.settimeout(2.0)
+                    sock.sendall(b"GET /_ping HTTP/1.0\r\n\r\n")
+                    return b" 200 " in sock.recv(64)
+            except OSError:
+                return False
+
+        if not processes.wait_until(answers, 60):
+            raise LabError(f"service {name} does not answer after 60 s: {self.last_error(log)}")
 
     # ---- nodes --------------------------------------------------------------------------------
 
@@ -274,6 +316,7 @@ class LocalLab(BaseLab):
     def residents(self) -> list[Resident]:
         noted = [("node", node.name) for node in self.topology.nodes]
         found = []
+        noted += [("service", name) for name in self.topology.service_hosts]
         for what, name in [*noted, *(("toxiproxy", host.name) for host in self.wiring.hosts)]:
             with suppress(OSError, ValueError, KeyError):  # one that never came so far
                 file = self.folder / "run" / f"{what}-{name}.json"

@@ -65,7 +65,16 @@ class Launch(NamedTuple):
     env: dict[str, str]
 
 
-def spawn(host: Host, command: list[str], *, log: Path, identity: Path, cwd: Path, env: dict[str, str]) -> Started:
+def spawn(
+    host: Host,
+    command: list[str],
+    *,
+    log: Path,
+    identity: Path,
+    cwd: Path,
+    env: dict[str, str],
+    user: int = NODE_UID,
+) -> Started:
     """Start ``command`` in ``host``; its output is appended to ``log``. Raises LabError."""
     if not os.access(command[0], os.X_OK):
         reason = "permission denied" if os.path.exists(command[0]) else "no such file"
@@ -80,8 +89,8 @@ def spawn(host: Host, command: list[str], *, log: Path, identity: Path, cwd: Pat
                     stderr=output,
                     cwd=cwd,
                     env=env,
-                    user=NODE_UID,
-                    group=NODE_UID,
+                    user=user,
+                    group=user,
                     extra_groups=[],
                     start_new_session=True,
                 )

@@ -7,14 +7,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from chaos.base.errors import InvalidInput
+from chaos.base.errors import InvalidInput, MissingPrerequisite
 from chaos.definitions import Topology
 from chaos.definitions.loading import located
+from chaos.definitions.source import Loc
 from chaos.provision.cds import ensure_archive
 from chaos.provision.java import ensure_java, runs_on
 from chaos.provision.jvm import differences, node_java_flags
 from chaos.provision.opensearch import ensure_opensearch
 from chaos.provision.toxiproxy import ensure_toxiproxy
+from chaos.targets import services
 from chaos.targets.parts import Parts
 from chaos.targets.security import PLUGIN
 
@@ -33,13 +35,14 @@ def parts(
 def _parts(version: str, topology: Topology, says: Callable[[str], None], opensearch_home: Path | None) -> Parts:
     progress = sys.stderr.isatty()
     java = ensure_java(*runs_on(version), progress=progress)
-    plugins = (PLUGIN,) if topology.security else ()
+    asked = {each: ("security",) for each in (PLUGIN,) if topology.security} | _of_services(topology)
+    plugins = tuple(asked)
     try:
         home = ensure_opensearch(
             version, given=opensearch_home, without=java.without, plugins=plugins, progress=progress
         )
     except InvalidInput as error:
-        raise located(topology, ("security",), error) if plugins else error from None
+        raise located(topology, list(asked.values())[-1], error) if plugins else error from None
     toxiproxy = ensure_toxiproxy(progress=progress)
     says(f"OpenSearch {home.version} {home.source}, Java {java.full_version}, Toxiproxy {toxiproxy.version}")
     archive = ensure_archive(home, java) if topology.profile == "fast" else None
@@ -57,3 +60,15 @@ def _parts(version: str, topology: Topology, says: Callable[[str], None], opense
         notes=(home.distribution_note, *differences(java, topology.profile)),
         security=PLUGIN in home.plugins,
     )
+
+
+def _of_services(topology: Topology) -> dict[str, Loc]:
+    """The plugins that nodes need for the topology's services, with the service that wants them."""
+    found: dict[str, Loc] = {}
+    for name, service in topology.services.items():
+        kind = services.kind(service)
+        if (lacking := kind.lacking()) is not None:
+            why, remedy = lacking
+            raise MissingPrerequisite(f"service {name} of {topology.name} cannot be started: {why}", remedy=remedy)
+        found |= {plugin: ("services", name) for plugin in kind.plugins}
+    return found

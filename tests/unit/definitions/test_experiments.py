@@ -406,7 +406,7 @@ SHAPE = {
         [("links: to zone c", "links: to the zone c")],
         [
             "9:58: links: cannot read 'the zone c' as a choice of nodes: expected nodes, for example 'zone c' "
-            "or 'role data and zone b', or 'clients', 'clients of zone c' or 'everything in zone c'"
+            "or 'role data and zone b', or 'clients', 'clients of zone c', 'everything in zone c' or 'service store'"
         ],
     ),
     "a helper that there is none of": (

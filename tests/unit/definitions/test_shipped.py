@@ -106,6 +106,8 @@ def test_the_fixed_targets_are_the_same_everywhere() -> None:
         "write.outage <= 10s",  # of five blips of one second each
         "write.outage <= 30s",  # in all, where nodes go one after the other
         "visible.p99 <= 2s",  # twice the default refresh interval
+        "visible.p99 <= 4s",  # on remote-backed storage, where a refresh waits for its upload
+        "replicas.visible.p99 <= 8s",
         "cluster.recovered <= 3m",  # after a drawn plan
         "recovery.leader_elected <= 30s",  # as soon as writes, which may need one
         "documents.acknowledged >= 99.9%",  # as often as a read is to be good

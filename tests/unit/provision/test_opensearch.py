@@ -88,6 +88,49 @@ def test_lock_files_hold_no_addresses() -> None:
         assert text == lock.dump(json.loads(text))
 
 
+def test_a_plugin_that_is_published_as_a_jar_has_a_lock_file_of_its_own_so_that_homes_without_it_stay() -> None:
+    locked = lock.read(lock.DEFAULT_VERSION)
+    (plugin,) = locked.assembled
+    assert plugin.name == "repository-s3" and "connect" in (plugin.policy() or "")
+    path = lock.lock_path(lock.DEFAULT_VERSION, plugin.name)
+    assert path.read_text() == lock.dump(json.loads(path.read_text())) and "//" not in path.read_text()
+    files = [file for file in locked.files if file.plugin == plugin.name]
+    assert {file.machine for file in files} == {None, "x86_64", "aarch64"}
+    assert 0 < locked.sized(plugin.name) < 25e6
+    assert "repository-s3" not in lock.lock_path(lock.DEFAULT_VERSION).read_text()
+    lib = {file.coordinates.project for file in locked.files if file.to == "lib"}
+    assert not lib & {file.coordinates.project for file in files}  # jar hell would stop a node
+    assert not any(lock.read(version).assembled for version in lock.versions() if version != lock.DEFAULT_VERSION)
+
+
+def test_a_plugin_of_jars_gets_its_descriptor_its_policy_and_what_is_for_this_machine(
+    small: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = "plugins/repository-s3"
+    jars = ["org.x:repository-s3:3.8.0", "org.x:crt:1.0:linux-x86_64", "org.x:crt:1.0:linux-aarch_64"]
+    files = tuple(lock.LockedFile(of, maven.Coordinates.parse(jar), "0" * 64, 1) for jar in jars)
+    whole = replace(
+        SMALL,
+        files=(*SMALL.files, *files),
+        assembled=(lock.REPOSITORY_S3,),
+        digests={lock.REPOSITORY_S3.name: "content of its lock"},
+    )
+    monkeypatch.setattr(lock, "read", lambda version: whole)
+    monkeypatch.setattr(lock, "machine", lambda: "aarch64")
+    plain, stored = ensure_opensearch(), ensure_opensearch(plugins=["repository-s3"])
+    assert plain.path != stored.path and (plain.plugins, stored.plugins) == ((), ("repository-s3",))
+    folder = stored.path / of
+    assert {jar.name for jar in folder.glob("*.jar")} == {"repository-s3-3.8.0.jar", "crt-1.0-linux-aarch_64.jar"}
+    assert (
+        "classname=org.opensearch.repositories.s3.S3RepositoryPlugin"
+        in (folder / "plugin-descriptor.properties").read_text()
+    )
+    assert "SocketPermission" in (folder / "plugin-security.policy").read_text()
+    monkeypatch.setattr(lock, "read", lambda version: replace(whole, digests={lock.REPOSITORY_S3.name: "another"}))
+    assert ensure_opensearch().path == plain.path
+    assert ensure_opensearch(plugins=["repository-s3"]).path != stored.path
+
+
 def test_no_jar_is_twice_on_one_class_path() -> None:
     """Jar hell stops a node: what lib/ has must not be in a module, nor what an extended module has."""
     locked = lock.read(lock.DEFAULT_VERSION)

@@ -249,6 +249,7 @@ def test_doctor_with_nothing_on_the_machine(monkeypatch: pytest.MonkeyPatch, tmp
         "Go",
         "Docker",
         "disks of the nodes",
+        "S3 stores",
         "asyncio",
     }
     assert expected == set(found)

@@ -211,15 +211,16 @@ class Engine:
         with _translated(f"counters of {container.name}"):
             return dict(self.client.api.stats(container.id, stream=False, one_shot=True))
 
-    def put(self, container: Container, folder: str, files: Mapping[str, str], uid: int) -> None:
+    def put(self, container: Container, folder: str, files: Mapping[str, str | bytes], uid: int) -> None:
         """Write small files into a container, whether it runs or not; they are readable by ``uid`` alone."""
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as archive:
-            for name, text in files.items():
+            for name, content in files.items():
+                data = content.encode() if isinstance(content, str) else content
                 entry = tarfile.TarInfo(name)
-                entry.size, entry.mode, entry.uid, entry.gid = len(text.encode()), 0o600, uid, uid
+                entry.size, entry.mode, entry.uid, entry.gid = len(data), 0o600, uid, uid
                 entry.mtime = int(time.time())
-                archive.addfile(entry, io.BytesIO(text.encode()))
+                archive.addfile(entry, io.BytesIO(data))
         with _translated(f"files for {container.name}"):
             if not container.put_archive(folder, packed.getvalue()):
                 raise LabError(f"{container.name} took no files in {folder}")

@@ -9,6 +9,7 @@ from staging import NEEDED, PLACES, file, seen
 
 from chaos.definitions import Topology
 from chaos.definitions.selectors import NodeSelector, candidates, resolve_nodes
+from chaos.definitions.topology import RemoteStore, Service
 from chaos.targets.existing.compare import Sign
 from chaos.targets.existing.mapping import mapped
 
@@ -111,6 +112,15 @@ def test_an_experiment_that_upgrades_nodes_is_for_labs() -> None:
     written = file()
     found = mapped(NEEDED.model_copy(update={"version": "2.19.6", "upgrade": "3.8.0"}), written, seen(written))
     assert [row.what for row in found.unmet] == ["versions"]
+
+
+def test_an_experiment_that_needs_a_service_is_for_labs() -> None:
+    store = {"services": {"store": Service(kind="s3")}, "remote_store": RemoteStore(service="store")}
+    written = file()
+    found = mapped(NEEDED.model_copy(update=store), written, seen(written))
+    (row,) = found.unmet
+    assert row.what == "services" and row.says.startswith("the experiment needs store beside its nodes")
+    assert found.topology.services == {} and found.topology.remote_store is None
 
 
 def test_settings_that_differ_are_told_and_forbid_nothing() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaos.definitions import NodeSpec, Size
-from chaos.targets.wiring import HTTP, OFFSET, TRANSPORT, Wiring
+from chaos.targets.wiring import HTTP, OFFSET, SERVICE, TRANSPORT, Wiring
 
 
 @st.composite
@@ -21,7 +21,7 @@ def wirings(draw: st.DrawFn) -> Wiring:
         for group in chosen
         for zone in zones
     )
-    return Wiring.of("lab", nodes, zones)
+    return Wiring.of("lab", nodes, zones, draw(st.sampled_from([(), ("store",), ("store", "queue")])))
 
 
 @given(wirings())
@@ -39,7 +39,7 @@ def test_addresses_and_names_are_unique(wiring: Wiring) -> None:
 
 @given(wirings())
 @settings(max_examples=40, deadline=None)
-def test_every_directed_pair_that_speaks_has_its_places_and_clients_never_speak_to_each_other(wiring: Wiring) -> None:
+def test_every_directed_pair_that_speaks_has_its_places_and_only_nodes_speak_to_services(wiring: Wiring) -> None:
     known = {(host.name, proxy.name) for host in wiring.hosts for proxy in wiring.proxies(host)}
     for a in wiring.hosts:
         for b in wiring.hosts:
@@ -49,11 +49,11 @@ def test_every_directed_pair_that_speaks_has_its_places_and_clients_never_speak_
             assert {(place.host, place.proxy) for place in places} <= known
             streams = [place.stream for place in places]
             match (a.kind, b.kind):
-                case ("client", "client"):
+                case ("client" | "service", "client" | "service"):
                     assert streams == []
-                case ("client", "node"):
+                case ("client", "node") | ("node", "service"):
                     assert streams == ["upstream"]
-                case ("node", "client"):
+                case ("node", "client") | ("service", "node"):
                     assert streams == ["downstream"]
                 case _:
                     assert streams == ["upstream", "downstream"]
@@ -80,12 +80,15 @@ def test_bytes_sent_to_a_nodes_address_arrive_at_that_node(wiring: Wiring) -> No
     """Follow each egress proxy to the ingress proxy that listens where it leads, and on to the node itself."""
     for host in wiring.hosts:
         egress = [proxy for proxy in wiring.proxies(host) if proxy.name.startswith("to-")]
-        assert len(egress) == len(wiring.nodes) - (host.kind == "node")
+        reached = {"node": len(wiring.nodes) - 1 + len(wiring.services), "client": len(wiring.nodes), "service": 0}
+        assert len(egress) == reached[host.kind]
         for proxy in egress:
-            (node,) = [n for n in wiring.nodes if proxy.listen == f"{n.loopback}:{wiring.port(host.name)}"]
-            (ingress,) = [p for p in wiring.proxies(node) if p.listen == proxy.upstream]
+            peers = [peer for peer in wiring.hosts if wiring.opens(host.name, peer.name)]
+            (peer,) = [n for n in peers if proxy.listen == f"{n.loopback}:{wiring.port(host.name, n.name)}"]
+            (ingress,) = [p for p in wiring.proxies(peer) if p.listen == proxy.upstream]
             assert ingress.upstream == proxy.listen  # the node's own address, in its own host
 
 
-def test_ports_of_the_two_protocols_do_not_meet() -> None:
-    assert len({HTTP, TRANSPORT, HTTP + OFFSET, TRANSPORT + OFFSET}) == 4
+def test_ports_of_the_protocols_do_not_meet() -> None:
+    ports = {HTTP, TRANSPORT, SERVICE}
+    assert len(ports | {port + OFFSET for port in ports}) == 6

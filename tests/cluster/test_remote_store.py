@@ -1,0 +1,132 @@
+"""Remote-backed storage on real clusters: what is acknowledged is in the store, and goes with the lab."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from clusterkit import lifecycle, told
+
+from chaos.base.ids import write_id
+from chaos.definitions import Topology, load_topology
+from chaos.faults.ledger import standing
+from chaos.load.workloads.documents import MAPPING, content
+from chaos.observe.proof import problems
+from chaos.observe.readback import read_back
+from chaos.opensearch.replication import SEGMENT, replication_type
+from chaos.opensearch.rest import opensearch
+from chaos.opensearch.views import administer, await_green
+from chaos.registry import FAULTS, ready
+from chaos.run.options import new_lab_id
+from chaos.targets.labs import provisioning, traces
+from chaos.targets.labs.local import LocalLab
+from chaos.targets.wiring import SERVICE
+
+pytestmark = pytest.mark.full
+INDEX, WRITES = "remote", 30
+IDS = {write_id(n) for n in range(WRITES)}
+
+
+def small(name: str) -> Topology:
+    """One cluster manager and two data nodes of a shipped topology, to start sooner."""
+    whole = load_topology(name)
+    return whole.model_copy(
+        update={"nodes": tuple(node for node in whole.nodes if node.name in ("a-cm", "a-data", "b-data"))}
+    )
+
+
+def made(name: str) -> Iterator[LocalLab]:
+    topology = small(name)
+    lab = LocalLab.create(topology, provisioning.parts(topology), id=new_lab_id())
+    try:
+        lab.up()
+        yield lab
+    finally:
+        left = lab.down()
+    assert left == [] and traces.of(lab.id) == []
+
+
+@pytest.fixture(scope="module")
+def stored() -> Iterator[LocalLab]:
+    yield from made("3az-remote-store")
+
+
+def written(lab: LocalLab) -> None:
+    """An index with documents, each acknowledged; no refresh, so that only a translog can hold them in the store."""
+    settings = {"number_of_shards": 1, "number_of_replicas": 1, "refresh_interval": "-1"}
+    assert administer(lab, "PUT", f"/{INDEX}", body={"mappings": MAPPING, "settings": settings})[0] == 200
+    assert await_green(lab, 60)[0]
+    lines = [line for n in range(WRITES) for line in ({"index": {"_id": write_id(n)}}, content(write_id(n)))]
+    client = opensearch(lab.administration("a-data"), access=lab.access_to("a-data"))
+    assert client.bulk(body=lines, index=INDEX)["errors"] is False
+    client.close()
+
+
+def objects(lab: LocalLab) -> list[str]:
+    """The keys in the store, as S3 lists them, asked from inside its own host."""
+    host, store = lab.wiring["store"], lab.service("store")
+    query = urllib.parse.urlencode({"list-type": 2, "max-keys": 1000})
+    with host.namespace.connect((host.loopback, SERVICE), 5.0) as sock:
+        sock.settimeout(10.0)
+        sock.sendall(f"GET /{store.name}?{query} HTTP/1.0\r\nHost: s3\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: sock.recv(65536), b""))
+    page = ElementTree.fromstring(answer.partition(b"\r\n\r\n")[2])
+    return [str(each.text) for each in page.iter() if each.tag.endswith("}Key")]
+
+
+def test_what_is_acknowledged_is_in_the_object_store_and_is_read_back(stored: LocalLab) -> None:
+    try:
+        written(stored)
+        keys = objects(stored)
+        assert any("/translog/data/" in key for key in keys), keys
+        assert replication_type(stored, INDEX) == SEGMENT
+        found = read_back(stored, INDEX, IDS, segments=True)
+        assert found["complete"] and found["lost_count"] == found["diverged_count"] == found["stale_count"] == 0, found
+        assert any("/segments/data/" in key for key in objects(stored))
+        assert problems(stored) == []
+        (service,) = [each for each in stored.residents() if each.what == "service"]
+        held = traces.held(stored.id, traces.namespaces(stored.id))  # from names alone, as after a runner's SIGKILL
+        assert any(each.startswith(f"process {service.identity.pid} in ") for each in held), held
+        said = (stored.folder / "logs" / "service-store.log").read_text()
+        assert " PUT 200 " in said
+        for word in (*stored._secrets.values(), "Credential", "Authorization"):
+            assert not [file.name for file in (stored.folder / "logs").glob("*.log") if word in file.read_text()]
+    finally:
+        administer(stored, "DELETE", f"/{INDEX}?ignore_unavailable=true")
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [
+        ("network.latency", {"delay": "300ms"}),
+        ("network.drop", {}),
+        ("network.hang", {}),
+        ("network.refuse", {}),
+        ("network.reset", {}),
+        ("network.slow_close", {"delay": "1s"}),
+    ],
+)
+def test_faults_of_links_to_the_store_are_proven_and_proven_gone(
+    stored: LocalLab, tmp_path: Path, kind: str, more: dict[str, str]
+) -> None:
+    params = FAULTS[kind].model_validate({"links": "from node a-data to service store", **more})
+    cycle = lifecycle(stored, tmp_path)
+    proven, gone = cycle.inject(ready("f1", params, stored, seed=1, elected=None)), cycle.undo("f1")
+    looks = {event["stage"]: event for event in told(tmp_path, "fault.evidence")}
+    assert proven, [probe for probe in looks["effect"]["probes"] if not probe["ok"]]
+    assert gone, [probe for probe in looks["gone"]["probes"] if not probe["ok"]]
+    assert any("a-data → store" in probe["what"] for probe in looks["effect"]["probes"])
+    assert standing(tmp_path / "ledger.jsonl") == []
+    assert await_green(stored, 60)[0]
+
+
+def test_a_folder_that_nodes_share_is_a_store_too() -> None:
+    for lab in made("3az-remote-fs"):
+        written(lab)
+        folder = lab.service("store").folder
+        assert [file for file in folder.rglob("*") if file.is_file() and "/translog/data/" in str(file)]
+        found = read_back(lab, INDEX, IDS, segments=True)
+        assert found["complete"] and found["lost_count"] == found["stale_count"] == 0, found
