@@ -1,5 +1,4 @@
-"""Tables of docs/ingestion.md, replication.md, graviton.md and protections.md: what experiments of a folder ask, and what
-recorded runs found.
+"""Tables of four pages of docs/ (:data:`PAGES`, :data:`PROTECTIONS`): what experiments ask, and what their runs found.
 
     python benchmarks/asked.py          # writes the tables into each page
 
