@@ -62,22 +62,27 @@ def test_a_run_that_decided_nothing_answers_nothing(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("id", "change", "says"),
     [
-        ("in-2", {"by": ["experiments/none.yaml"]}, "no such file"),
-        ("in-2", {"by": ["experiments/no-fault.yaml"]}, "has no sides"),
-        ("in-2", {"by": []}, "by which experiments"),
-        ("in-2", {"rests": []}, "by which experiments"),
-        ("in-2", {"rests": ["visible.p99"]}, r"in-2 rests on visible\.p99: expected one of acknowledged\.lost, costs"),
-        ("in-2", {"answer": "reproduced"}, "by which experiments"),
-        ("in-99", {"by": ["experiments/ingestion/bulk-size.yaml"], "rests": ["costs.goodput"]}, "no such claim"),
-        ("or-4", {"by": ["experiments/ingestion/bulk-size.yaml"], "rests": ["costs.goodput"]}, "no such claim"),
-        ("ha-2", {"by": ["experiments/ingestion/bulk-size.yaml"], "rests": ["costs.goodput"]}, "ha-2 is answered"),
+        ("in-18", {"by": ["experiments/none.yaml"]}, "no such file"),
+        ("in-18", {"by": ["experiments/no-fault.yaml"]}, "has no sides"),
+        ("in-18", {"by": []}, "by which experiments"),
+        ("in-18", {"rests": []}, "by which experiments"),
+        (
+            "in-18",
+            {"rests": ["visible.p99"]},
+            r"in-18 rests on visible\.p99: expected one of acknowledged\.lost, costs",
+        ),
+        ("in-18", {"answer": "reproduced"}, "by which experiments"),
+        ("in-99", {}, "no such claim"),
+        ("or-4", {}, "no such claim"),
+        ("ha-2", {}, "ha-2 is answered"),
     ],
 )
 def test_what_is_asked_is_asked_by_sides_that_decide_it(
     tmp_path: Path, id: str, change: dict[str, object], says: str
 ) -> None:
     read = copy.deepcopy(yaml.safe_load(claims.CLAIMS.read_text()))
-    read["asked"][id] = {**read["asked"].get(id, {}), **change}
+    read["answers"].pop("in-18", None)
+    read["asked"][id] = {"by": ["experiments/ingestion/bulk-size.yaml"], "rests": ["costs.goodput"], **change}
     file = tmp_path / "claims.yaml"
     file.write_text(yaml.safe_dump(read))
     with pytest.raises(ClaimError, match=says):

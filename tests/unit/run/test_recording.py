@@ -72,11 +72,16 @@ def ended(run: Any) -> str:
 
 
 def without_history(folder: Path) -> None:
-    shutil.rmtree(folder / "history")
+    _remove(folder / "history")
 
 
 def without_folder(folder: Path) -> None:
-    shutil.rmtree(folder)
+    _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """What the run puts back meanwhile may stay."""
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def moved(folder: Path) -> None:
