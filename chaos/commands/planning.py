@@ -241,6 +241,7 @@ def _print_plan(experiment: Any, seed: int, room: dict[str, int], offers: Any, *
     from chaos.run import notes
     from chaos.run import plan as planning
     from chaos.run.space import size
+    from chaos.targets import services
 
     steps, said = list(planning.steps(experiment, seed, offers)), notes.of(experiment, seed, offers)
     if as_json:
@@ -249,6 +250,8 @@ def _print_plan(experiment: Any, seed: int, room: dict[str, int], offers: Any, *
         print(json.dumps(plan | {"room_bytes": room}, indent=1))
         return
     out.print(f"{experiment.name} on {experiment.topology.name}, seed {seed}", markup=False)
+    for name, service in experiment.topology.services.items():
+        out.print(f"  service: {name} is {services.kind(service).says}", markup=False)
     for operation in experiment.load.operations:
         stated = experiment.good_in_file.get(operation.name)
         whose = f" (given on the command line; the file says {stated.text})" if stated is not None else ""

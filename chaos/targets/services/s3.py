@@ -14,7 +14,7 @@ REGION = "us-east-1"
 
 
 class Store:
-    says = "an object store of one process on this machine, which keeps everything in memory and checks no signature"
+    says = "moto, a stand-in for S3: a process of this machine with all objects in memory, which checks no signature"
     plugins = (s3.PLUGIN,)
 
     def lacking(self) -> tuple[str, str] | None:
