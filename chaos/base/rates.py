@@ -27,11 +27,6 @@ def ramp(first: float, last: float, over: float) -> tuple[Piece, ...]:
     return (0.0, first, last), (over, last, last)
 
 
-def per_second(rate: float) -> str:
-    """A rate in words: ``40/s``, ``1/min``."""
-    return Rate(rate).text
-
-
 class Profile:
     """A rate that changes. Before its zero it is as in its first moment.
 
@@ -117,11 +112,11 @@ class Profile:
     @property
     def text(self) -> str:
         """In words: ``40/s, evenly to 120/s from 30s to 90s``."""
-        said, now = [per_second(self.first)], self.first
+        said, now = [Rate(self.first).text], self.first
         for (at, first, last), (end, *_) in zip(self.pieces, [*self.pieces[1:], (math.inf, 0.0, 0.0)], strict=True):
             if first != now:
-                said.append(f"{per_second(first)} from {Duration(at).text}")
+                said.append(f"{Rate(first).text} from {Duration(at).text}")
             if last != first:
-                said.append(f"evenly to {per_second(last)} from {Duration(at).text} to {Duration(end).text}")
+                said.append(f"evenly to {Rate(last).text} from {Duration(at).text} to {Duration(end).text}")
             now = last
         return ", ".join(said)

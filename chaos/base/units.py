@@ -290,7 +290,8 @@ class SizeRate(_IntQuantity):
 _Q = TypeVar("_Q", Duration, Rate, Frequency, Percent, Factor, Size, SizeRate)
 
 
-def _positive(value: _Q) -> _Q:
+def positive(value: _Q) -> _Q:
+    """Refuses 0 and less."""
     if value <= 0:
         raise Malformed(f"{value.text} is nothing: expected more than zero")
     return value
@@ -307,9 +308,9 @@ def at_least(least: _Q, why: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-PositiveDuration = Annotated[Duration, AfterValidator(_positive)]
-PositivePercent = Annotated[Percent, AfterValidator(_positive)]
-PositiveRate = Annotated[Rate, AfterValidator(_positive)]
-PositiveFrequency = Annotated[Frequency, AfterValidator(_positive)]
-PositiveSize = Annotated[Size, AfterValidator(_positive)]
-PositiveSizeRate = Annotated[SizeRate, AfterValidator(_positive)]
+PositiveDuration = Annotated[Duration, AfterValidator(positive)]
+PositivePercent = Annotated[Percent, AfterValidator(positive)]
+PositiveRate = Annotated[Rate, AfterValidator(positive)]
+PositiveFrequency = Annotated[Frequency, AfterValidator(positive)]
+PositiveSize = Annotated[Size, AfterValidator(positive)]
+PositiveSizeRate = Annotated[SizeRate, AfterValidator(positive)]

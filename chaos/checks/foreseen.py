@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from chaos.base import text
-from chaos.base.rates import per_second
+from chaos.base.units import Rate
 from chaos.checks import catalogue, enough, regained
 from chaos.checks.check import Rests
 from chaos.checks.good import FEWEST
@@ -82,7 +82,7 @@ def begins(experiment: Experiment, name: str) -> Length:
 
 
 def rate_in(experiment: Experiment, operation: Operation, phase: Phase) -> float:
-    """Arrivals per second of an operation in a phase: the mean, or where nobody knows when the phase is, the most."""
+    """Arrivals per second of an operation in a phase: the mean, or the most where it is not known when the phase is."""
     if not operation.changes:
         return float(operation.rate)
     start, most = begins(experiment, phase.name), length(phase).most
@@ -186,7 +186,7 @@ def _changes(experiment: Experiment) -> Iterator[str]:
             yield (
                 f"the rate of {operation.name} changes until {text.seconds(last)} after the begin of the first phase, "
                 f"and the phases last {text.seconds(seconds)} at most: it never comes to "
-                + per_second(operation.changes[-1][1])
+                + Rate(operation.changes[-1][1]).text
             )
 
 

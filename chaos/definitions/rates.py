@@ -11,7 +11,7 @@ from pydantic_core import core_schema
 
 from chaos.base.rates import Piece, ramp
 from chaos.base.text import listed
-from chaos.base.units import Duration, PositiveDuration, PositiveRate, Rate
+from chaos.base.units import Duration, PositiveDuration, PositiveRate, Rate, positive
 from chaos.definitions.base import Strict
 
 MOST_STEPS = 1000
@@ -148,10 +148,7 @@ class _Either:
             return constant(value, info)
 
         def constant(value: Any, info: ValidationInfo) -> Rate:
-            rate = Rate._validate(value, info)
-            if rate <= 0:
-                raise ValueError(f"{rate.text} is nothing: expected more than zero")
-            return rate
+            return positive(Rate._validate(value, info))
 
         return core_schema.with_info_wrap_validator_function(read, handler.generate_schema(ChangingRate))
 

@@ -104,7 +104,7 @@ class Runaway:
         with self._lock:
             sent = sum(self.answers.values())
             said = ", ".join(f"{number} with {status}" for status, number in self.answers.most_common())
-        probe = Probe("searches that were answered", "whatever it is", said or "none", True)
+        probe = Probe("searches that were answered", "any", said or "none", True)
         return Look(True, f"runaway queries: {sent} answered", [probe])
 
     def _send(self, lab: Lab, node: str) -> None:

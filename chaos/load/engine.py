@@ -68,7 +68,7 @@ from chaos.load.outcomes import of_error
 from chaos.load.pages import Pages, Read
 from chaos.load.processors import busy, busy_of, places
 from chaos.load.pulse import LATE_NS, Pulse
-from chaos.load.rates import VaryingRate
+from chaos.load.rates import rate_of
 from chaos.load.record import PLAN_ROW, ROW, Second, clients_of, of_several, percentile_ms, share_of
 from chaos.load.right import Judge
 from chaos.load.said import Said
@@ -246,7 +246,7 @@ class Engine:
         self._events = EventWriter(out / DRIVER_EVENTS, self._broken)
         self._rows = RowWriter(out / ARRIVALS, self._broken)
         self._plan_rows = RowWriter(out / SCHEDULED, self._broken)
-        rates = [VaryingRate(each.changes) if each.changes else each.rate for each in config.operations]
+        rates = [rate_of(each.rate, each.changes) for each in config.operations]
         self._schedule = Schedule(rates, config.arrivals, config.seed, self._share)
         updates = Updates(config.stride, self._share.process, self._share.processes)
         changed = {each.place for each in config.every if each.actions}
@@ -438,8 +438,7 @@ class Engine:
 
     def begin(self, at_ns: int) -> None:
         """Let rates that change begin to at this time (CLOCK_MONOTONIC). What is planned already stays as it is."""
-        late = max(0, self._begin + self._schedule.planned_to - at_ns)
-        self._schedule.begin(at_ns - self._begin)
+        late = self._schedule.begin(at_ns - self._begin)
         self._events.write("rates.begin", at=at_ns, late_ns=late)
 
     def run(self) -> None:

@@ -58,7 +58,7 @@ from chaos.load.config import AFTER_FAILURE_S, ClientHost, DriverConfig
 from chaos.load.control import CONTROL, Control, settle_in
 from chaos.load.examples import Examples
 from chaos.load.known import Known
-from chaos.load.rates import VaryingRate
+from chaos.load.rates import rate_of
 from chaos.load.record import PLAN_ROW, ROW, Second, clients_of, of_several, percentile_ms, share_of
 from chaos.load.right import Judge
 from chaos.load.said import Said
@@ -199,7 +199,7 @@ class Engine:
         self._wrong = Examples(out, self._broken)
         self._said = Said(self._note_said)
         self._share = share_of(config.part)
-        rates = [VaryingRate(each.changes) if each.changes else each.rate for each in config.operations]
+        rates = [rate_of(each.rate, each.changes) for each in config.operations]
         self._schedule = Schedule(rates, config.arrivals, config.seed, self._share)
         workload = workloads.of(config.workload, config.dataset)
         index, aliased = config.alias or config.index, config.alias is not None
@@ -247,8 +247,7 @@ class Engine:
 
     def begin(self, at_ns: int) -> None:
         """Let rates that change begin to at this time (CLOCK_MONOTONIC). What is planned already stays as it is."""
-        late = max(0, self._begin + self._schedule.planned_to - at_ns)
-        self._schedule.begin(at_ns - self._begin)
+        late = self._schedule.begin(at_ns - self._begin)
         self._events.write("rates.begin", at=at_ns, late_ns=late)
 
     async def stop(self) -> None:

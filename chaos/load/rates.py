@@ -13,7 +13,7 @@ from chaos.base.rates import Piece, Profile
 class VaryingRate:
     """A rate that changes, on the clock of a load: seconds from the load's start.
 
-    It is as in its first moment until :meth:`begin` says when it begins to change, which nobody knows when the load
+    It is as in its first moment until :meth:`begin` says when it begins to change, which is not known when the load
     starts. Raises ValueError where the pieces make no rate.
     """
 
@@ -61,3 +61,8 @@ class VaryingRate:
         ends = np.append(self._at[1:], np.inf)  # rounding must not carry an arrival into the next piece
         found: np.ndarray = np.minimum(self._at[piece] + into, ends[piece])
         return found
+
+
+def rate_of(rate: float, changes: Sequence[Piece]) -> float | VaryingRate:
+    """The rate of an operation, as a schedule takes it."""
+    return VaryingRate(changes) if changes else rate

@@ -71,16 +71,13 @@ class Schedule:
         self._gone = [0] * len(self.rates)
         self._next_k = 0
 
-    def begin(self, at: int) -> None:
-        """Rates that change begin to at this time. It is to be later than all that is planned, which stays as it is."""
+    def begin(self, at: int) -> int:
+        """Rates that change begin to at this time. It is to be later than all that is planned, which stays as it is.
+        Returns by how much (ns) it is not."""
         for rate in self.rates:
             if isinstance(rate, VaryingRate):
                 rate.begin(at / SECOND)
-
-    @property
-    def planned_to(self) -> int:
-        """Up to when (ns) arrivals are planned."""
-        return self._planned_to
+        return max(0, self._planned_to - at)
 
     def times(self, op: int, begin: int, end: int) -> np.ndarray:
         """The times (int64 ns, ascending) of one operation's arrivals in ``[begin, end)``."""

@@ -263,7 +263,7 @@ def read_back(
         ]
         for each in readings:
             if segments:
-                each.awaitreplicas_of(says, stopped)
+                each.await_replicas(says, stopped)
         _refuse_unlike(readings)
     except (ChaosError, *UNREADABLE) as error:
         return {**empty, "reason": f"{type(error).__name__}: {error}"}
@@ -319,7 +319,7 @@ class Reading:
         self._behind: dict[Place, Lag | None] | None = None
         self._stopped: Callable[[], bool] = lambda: False
 
-    def awaitreplicas_of(self, says: Callable[[str], None], stopped: Callable[[], bool]) -> None:
+    def await_replicas(self, says: Callable[[str], None], stopped: Callable[[], bool]) -> None:
         """Of an index whose replicas copy segments: wait until they have, or ``stopped``."""
         says(f"waiting until replicas have copied what was written, at most {CATCH_UP_SECONDS:g} s")
         self._stopped = stopped

@@ -40,7 +40,7 @@ class Store:
 
     def command(self, place: Place) -> tuple[str, ...]:
         host, _, port = place.address.partition(":")
-        # -P: nodes may write to the folder in which it is started, and what is there is not to be imported
+        # -P: nodes may write to the folder in which it is started, so nothing is to be imported from it
         return (sys.executable, "-P", "-m", "chaos.targets.services.s3_server", host, port or str(SERVICE), place.name)
 
 

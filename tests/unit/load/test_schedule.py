@@ -175,8 +175,7 @@ def test_what_is_planned_before_a_rate_begins_to_change_is_what_is_planned_with_
 def test_a_rate_that_is_told_late_to_change_sends_no_arrival_twice():
     late = Schedule([VaryingRate(ramp(20, 100, 4))], "uniform", 7)
     parts = [late.until(3 * SECOND)]
-    late.begin(2 * SECOND)
-    assert late.planned_to == 3 * SECOND
+    assert late.begin(2 * SECOND) == SECOND
     parts.append(late.until(8 * SECOND))
     times = np.concatenate(parts)["intended"]
     assert (np.diff(times) > 0).all()
