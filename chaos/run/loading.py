@@ -347,6 +347,11 @@ class Loading(RunState):
             kind = replication.replication_type(self.lab, named, through=through)
             if kind is None:
                 raise LabError(f"the load's index {each.index} is gone before the load began")
+            if self.experiment.topology.remote_store is not None and settings.get(shape.REMOTE) != "true":
+                raise LabError(
+                    f"the load's index {each.index} is not kept in the service "
+                    f"{self.experiment.topology.remote_store.service}, so nothing can be said of remote-backed storage"
+                )
             each.shape = shape.of_index(settings, self.experiment, kind)
             IndexShape(index=named, **asdict(each.shape)).write(self.events)
 

@@ -19,7 +19,8 @@ from chaos.opensearch.replication import DOCUMENT, SEGMENT
 
 SHARDS, REPLICAS, REFRESH = "index.number_of_shards", "index.number_of_replicas", "index.refresh_interval"
 EXPANDS = "index.auto_expand_replicas"
-ELSEWHERE = ("index.remote_store.enabled", "index.number_of_search_replicas")
+REMOTE = "index.remote_store.enabled"
+ELSEWHERE = (REMOTE, "index.number_of_search_replicas")
 """Settings of indices whose writes do not go to every copy, so that their answers count other ones."""
 DEFAULT_REFRESH = "1s"
 

@@ -17,7 +17,7 @@ from making import block
 
 from chaos.base import paths
 from chaos.base.console import Reporter
-from chaos.base.errors import Aborted, ChaosError, FaultError, InvalidInput
+from chaos.base.errors import Aborted, ChaosError, FaultError, InvalidInput, LabError
 from chaos.base.netsock import Endpoint
 from chaos.base.paths import ProcessIdentity
 from chaos.base.units import Duration, Rate
@@ -435,3 +435,17 @@ def test_a_runs_folder_that_is_there_already_is_refused(tmp_path: Path, monkeypa
     with pytest.raises(InvalidInput, match=r"cannot make the run folder .*: File exists; choose a folder with --out"):
         new_folder(tmp_path / "reports", "zone-goes-dark")
     assert list(theirs.iterdir()) == [] and first.is_dir()
+
+
+@pytest.mark.parametrize(("kept", "begins"), [({"index.remote_store.enabled": "true"}, True), ({}, False)])
+def test_an_index_that_is_not_kept_in_the_store_is_not_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: dict[str, str], begins: bool
+) -> None:
+    monkeypatch.setattr("chaos.run.loading.settings_of_oldest", lambda *_, **__: kept)
+    monkeypatch.setattr("chaos.opensearch.replication.replication_type", lambda *_, **__: "SEGMENT")
+    index = SimpleNamespace(index="chaos", rolled=SimpleNamespace(rolled=None), shape=None)
+    experiment = load_experiment(ROOT / "experiments" / "remote-store" / "remote-store-no-fault.yaml")
+    made = execution(tmp_path, indices=[index], experiment=experiment)
+    with nullcontext() if begins else pytest.raises(LabError, match="chaos is not kept in the service store"):
+        made.look_at_the_indices("a-data")
+    assert (index.shape is not None) is begins
