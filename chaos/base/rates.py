@@ -1,4 +1,5 @@
-"""A rate of arrivals that changes with time, as pieces of straight lines, and what follows from them by arithmetic.
+"""A rate of arrivals that changes with time: pieces of straight lines, or a list of the arrivals themselves, and what
+follows from them by arithmetic.
 
 Times are seconds from the zero of the rate, which is the begin of a run's first phase.
 """
@@ -6,7 +7,8 @@ Times are seconds from the zero of the rate, which is the begin of a run's first
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -120,3 +122,73 @@ class Profile:
                 said.append(f"evenly to {Rate(last).text} from {Duration(at).text} to {Duration(end).text}")
             now = last
         return ", ".join(said)
+
+
+class Trace:
+    """Arrivals that were listed: one at each of ``times`` (s from the zero, ascending), and then no more.
+
+    Before its zero they come at the rate ``before`` (per second). It answers what a :class:`Profile` does. Where a rate
+    at a moment is asked for it is the number of arrivals in the whole second around it.
+    Raises ValueError where the times make no list.
+    """
+
+    def __init__(self, times: Sequence[float], before: float) -> None:
+        if not times:
+            raise ValueError("a list of times has one at least")
+        if not math.isfinite(before) or before <= 0:
+            raise ValueError("the rate before a list of times is finite, and above 0")
+        if any(not math.isfinite(at) or at < 0 for at in times):
+            raise ValueError("times of arrivals are finite, and never below 0")
+        if any(later < earlier for earlier, later in pairwise(times)):
+            raise ValueError("times of arrivals stand in ascending order")
+        self.times = tuple(float(at) for at in times)
+        self.first = float(before)
+        self._seconds = Counter(int(at) for at in self.times)
+
+    @property
+    def last(self) -> float:
+        """When the last one comes (s)."""
+        return self.times[-1]
+
+    @property
+    def mean(self) -> float:
+        """Arrivals per second from the zero to the end of the last one's second."""
+        return len(self.times) / (math.floor(self.last) + 1)
+
+    @property
+    def highest(self) -> float:
+        """The highest rate, per second, of any whole second or before the zero."""
+        return float(max(self.first, *self._seconds.values()))
+
+    def number(self, seconds: float) -> float:
+        """How many arrivals come from the zero until then (without one at that moment); below 0 before."""
+        return self.first * seconds if seconds <= 0 else float(bisect_left(self.times, seconds))
+
+    def expected(self, begin: float, end: float) -> float:
+        """How many arrivals come from one moment to another."""
+        return max(0.0, self.number(end) - self.number(begin))
+
+    def most(self, begin: float, end: float) -> float:
+        """The highest rate (per second) of a whole second that lies, also in part, between two moments."""
+        return max(rate for _, rate in self.corners(begin, end))
+
+    def corners(self, begin: float, end: float) -> Iterator[tuple[float, float]]:
+        """(When, the rate then) where its line jumps, from one moment to another, both with them."""
+        rate = self._rate(begin)
+        yield begin, rate
+        for second in range(max(0, math.floor(begin) + 1), math.ceil(end)):
+            if (later := self._rate(second)) != rate:
+                yield second, rate
+                yield second, later
+                rate = later
+        yield end, rate
+
+    def _rate(self, seconds: float) -> float:
+        return self.first if seconds < 0 else float(self._seconds[int(seconds)])
+
+    @property
+    def text(self) -> str:
+        """In words: ``1,200 arrivals listed over 1m, 20/s before``."""
+        several = "arrival" if len(self.times) == 1 else "arrivals"
+        over = Duration(math.floor(self.last) + 1).text
+        return f"{len(self.times):,} {several} listed over {over}, {Rate(self.first).text} before"

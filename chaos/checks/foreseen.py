@@ -6,6 +6,7 @@ the checks themselves.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -83,7 +84,7 @@ def begins(experiment: Experiment, name: str) -> Length:
 
 def rate_in(experiment: Experiment, operation: Operation, phase: Phase) -> float:
     """Arrivals per second of an operation in a phase: the mean, or the most where it is not known when the phase is."""
-    if not operation.changes:
+    if not operation.varies:
         return float(operation.rate)
     start, most = begins(experiment, phase.name), length(phase).most
     if start.least == start.most and most > 0:
@@ -94,7 +95,7 @@ def rate_in(experiment: Experiment, operation: Operation, phase: Phase) -> float
 def before_commands(experiment: Experiment, operation: Operation) -> float:
     """Arrivals of an operation before the first command of the run."""
     seconds = healthy(experiment)
-    return operation.profile.expected(0.0, seconds) if operation.changes else float(operation.rate) * seconds
+    return operation.profile.expected(0.0, seconds) if operation.varies else float(operation.rate) * seconds
 
 
 def _prospect(experiment: Experiment, expectation: Any, phase: str) -> Prospect:
@@ -137,11 +138,16 @@ def _phases(experiment: Experiment) -> Iterator[str]:
         rates = {each.name: rate_in(experiment, each, phase) for each in experiment.load.operations}
         empty = {name: rate for name, rate in rates.items() if rate * most < 1}
         if empty:
-            need = max(1 / rate for rate in empty.values())
-            what = text.listed([f"{name} (one every {text.seconds(1 / rate)})" for name, rate in empty.items()])
+            every = {name: f" (one every {text.seconds(1 / rate)})" if rate > 0 else "" for name, rate in empty.items()}
+            needed = (
+                f"{text.seconds(max(1 / rate for rate in empty.values()))} are needed at least"
+                if all(empty.values())
+                else "list arrivals in it, or make it a part of another phase"
+            )
             yield (
-                f"phase {phase.name} lasts {text.seconds(most)}, and no {what} falls in it: the run will be "
-                f"inconclusive; {text.seconds(need)} are needed at least"
+                f"phase {phase.name} lasts {text.seconds(most)}, and no "
+                f"{text.listed([name + how for name, how in every.items()])} falls in it: the run will be "
+                f"inconclusive; {needed}"
             )
         elif most < LOOK:
             yield (
@@ -163,13 +169,18 @@ def _healthy(experiment: Experiment) -> Iterator[str]:
     if seconds:
         says = f"only {text.seconds(seconds)} come before the first fault: whether users were served well before it "
         says += "rests on few arrivals"
-    yield f"{says}; {text.seconds(needed)} are needed for {FEWEST} arrivals of each operation"
+    if math.isinf(needed):
+        yield f"{says}; a list of times has fewer than {FEWEST} arrivals"
+    else:
+        yield f"{says}; {text.seconds(needed)} are needed for {FEWEST} arrivals of each operation"
 
 
 def _seconds_for(number: int, operation: Operation) -> float:
     """How long (s) from the first phase on so many arrivals take."""
-    if not operation.changes:
+    if not operation.varies:
         return number / float(operation.rate)
+    if operation.times:
+        return operation.times[number - 1] if number <= len(operation.times) else math.inf
     low, high = 0.0, number / float(operation.rate)
     while high - low > 1e-3:
         middle = (low + high) / 2
@@ -181,6 +192,12 @@ def _changes(experiment: Experiment) -> Iterator[str]:
     """A rate that would change after the last phase."""
     seconds = sum(length(phase).most for phase in experiment.phases)
     for operation in experiment.load.operations:
+        late = sum(at >= seconds for at in operation.times)
+        if experiment.phases and late:
+            yield (
+                f"{late} of the {len(operation.times)} listed arrivals of {operation.name} come after the phases, "
+                f"which last {text.seconds(seconds)} at most: they are never sent"
+            )
         last = operation.changes[-1][0] if operation.changes else 0.0
         if experiment.phases and last > seconds:
             yield (
@@ -198,8 +215,7 @@ def _writes(experiment: Experiment) -> Iterator[str]:
     if seconds <= 0:
         return
     rates = [
-        each.profile.expected(0.0, seconds) / seconds * each.items if each.changes else each.documents
-        for each in opened
+        each.profile.expected(0.0, seconds) / seconds * each.items if each.varies else each.documents for each in opened
     ]
     if note := enough.foreseen(sum(rates), seconds):
         yield note

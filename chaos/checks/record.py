@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chaos.base.operations import ADMIN
-from chaos.base.rates import Piece, Profile
+from chaos.base.rates import Piece, Profile, Trace
 from chaos.checks.arrivals import SECOND, UNANSWERED, Arrivals, Bools, Compact, Floats, Ints, per_window
 from chaos.history import during, models
 from chaos.history.changes import Changes
@@ -87,7 +87,8 @@ class HistoryLike(Protocol):
 class LoadOperation:
     """One kind of request. ``rate`` per second, ``good_within`` in seconds from the intended start.
 
-    ``changes``: how the rate changes, and ``rate`` is then the lowest; none: it never does.
+    ``changes``: how the rate changes, and ``rate`` is then the lowest; or ``times``: its arrivals as they were listed,
+    at the rate ``before`` until then, and ``rate`` is then the mean. Neither: it never changes.
 
     ``writes``: whether each arrival writes documents of its own, and ``items`` how many; ``index``: of the load's
     indices, None: its first. ``admin``: monitoring calls. ``closed``: it is a closed loop, which has no rate, and whose
@@ -105,10 +106,14 @@ class LoadOperation:
     index: str | None = None
     admin: bool = False
     changes: tuple[Piece, ...] = ()
+    times: tuple[float, ...] = ()
+    before: float = 0.0
 
     @cached_property
-    def profile(self) -> Profile | None:
+    def profile(self) -> Profile | Trace | None:
         """The rate that changes; None: it never does."""
+        if self.times:
+            return Trace(self.times, self.before)
         return Profile(self.changes) if self.changes else None
 
     @property
@@ -463,6 +468,8 @@ def _operations(experiment: Mapping[str, Any]) -> tuple[LoadOperation, ...]:
             index=given.get("index"),
             admin=given.get("operation") == ADMIN,
             changes=tuple((float(at), float(first), float(last)) for at, first, last in given.get("changes") or ()),
+            times=tuple(float(at) for at in given.get("times") or ()),
+            before=float(given.get("before") or 0.0),
         )
         for name, given in models.operations(experiment.get("load")).items()
     )

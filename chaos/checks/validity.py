@@ -264,7 +264,7 @@ def _schedule(record: Record, operation: LoadOperation) -> Condition:
 def _offered(record: Record, op: LoadOperation) -> Condition:
     """A rate that changes did so as planned: in each window of each phase as many arrivals were due as it demands."""
     load = (record.plan.get("experiment") or {}).get("load") or {}
-    random = load.get("arrivals") == "poisson"
+    random = load.get("arrivals") == "poisson" and not op.times
     worst, shown, number = 0.0, "no phase has begun", 0
     for span in record.spans:
         frames = windows(span.start, span.end, record.window(op.name))

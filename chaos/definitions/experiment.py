@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -31,7 +32,7 @@ from pydantic import (
 )
 
 from chaos.base.operations import CALLS, STREAM, USUAL, WRITE, OperationKind
-from chaos.base.rates import Piece, Profile
+from chaos.base.rates import Piece, Profile, Trace
 from chaos.base.units import (
     NORMAL_FORM,
     Duration,
@@ -488,6 +489,8 @@ _UNSAID: dict[str, Any] = {
     "pages": 0,
     "size": 0,
     "changes": [],
+    "times": [],
+    "before": 0.0,
 }
 """What a normal form leaves out of operations that ask for nothing of it, so that they keep the one they had."""
 
@@ -501,7 +504,8 @@ class Operation(Strict):
     ``calls``: of monitoring, which are made; none: all. ``actions``: what the items of bulks do; None: they create.
     ``searches``: how many each request has. ``pages`` of ``size`` documents: of reads that go through pages, else 0.
     ``changes``: how the rate changes, from the begin of the first phase on; none: it never does. ``rate`` is then the
-    lowest.
+    lowest. ``times``: when its arrivals come, listed (s from the begin of the first phase); at the rate ``before``
+    until then. ``rate`` is then the mean.
     """
 
     name: str
@@ -522,21 +526,30 @@ class Operation(Strict):
     pages: int = 0
     size: int = 0
     changes: tuple[Piece, ...] = ()
+    times: tuple[float, ...] = ()
+    before: float = 0.0
 
     @property
-    def profile(self) -> Profile:
+    def varies(self) -> bool:
+        """Whether its rate changes."""
+        return bool(self.changes or self.times)
+
+    @cached_property
+    def profile(self) -> Profile | Trace:
         """Its rate, whether it changes or not."""
+        if self.times:
+            return Trace(self.times, self.before)
         return Profile(self.changes or ((0.0, float(self.rate), float(self.rate)),))
 
     @property
     def most(self) -> float:
         """The highest rate, per second."""
-        return self.profile.highest if self.changes else float(self.rate)
+        return self.profile.highest if self.varies else float(self.rate)
 
     @property
     def rate_text(self) -> str:
         """The rate in words."""
-        return self.profile.text if self.changes else self.rate.text
+        return self.profile.text if self.varies else self.rate.text
 
     @property
     def documents(self) -> float:
@@ -1065,9 +1078,11 @@ def resolve(
     declared: Mapping[str, OperationKind],
     dataset: WorkloadDefinition | None = None,
     indices: tuple[LoadIndex, ...] = (),
+    times: Mapping[str, tuple[float, ...]] | None = None,
 ) -> Experiment:
     """The experiment that a valid file means, on this topology. ``declared``: the operations of its workload;
-    ``dataset``: that workload, where it is a file; ``indices``: those of the load beside its first."""
+    ``dataset``: that workload, where it is a file; ``indices``: those of the load beside its first; ``times``: of the
+    operations whose arrivals are listed in a file, by their names."""
 
     def requests(name: str, given: OperationFile) -> dict[str, Any]:
         """What open and closed loops have in common."""
@@ -1091,7 +1106,7 @@ def resolve(
 
     load = file.load
     operations = tuple(
-        Operation(good_within=given.good, **_rates(given.rate), **requests(name, given))  # type: ignore[arg-type]  # it has both
+        Operation(good_within=given.good, **_rates(given.rate, (times or {}).get(name)), **requests(name, given))  # type: ignore[arg-type]  # it has both
         for name, given in load.operations.items()
     )
     closed = tuple(
@@ -1128,10 +1143,13 @@ def resolve(
     )
 
 
-def _rates(given: Rate | ChangingRate | None) -> dict[str, Any]:
-    """The rate as :class:`Operation` has it."""
+def _rates(given: Rate | ChangingRate | None, times: tuple[float, ...] | None) -> dict[str, Any]:
+    """The rate as :class:`Operation` has it. ``times``: those of the file that it names."""
     if not isinstance(given, ChangingRate):
         return {"rate": given}
+    if given.times is not None:
+        trace = given.trace(times)
+        return {"rate": Rate(trace.mean), "times": trace.times, "before": trace.first}
     return {"rate": Rate(Profile(given.pieces).lowest), "changes": given.pieces}
 
 

@@ -22,6 +22,7 @@ from chaos.definitions import workload as workloads
 from chaos.definitions.expectations import SAYS_SOMETHING
 from chaos.definitions.experiment import WORD, WORKLOAD_FILE, Experiment, ExperimentFile, LoadIndex
 from chaos.definitions.grammar import Grammar, streams_in
+from chaos.definitions.rates import ChangingRate, read_times
 from chaos.definitions.selectors import NAME
 from chaos.definitions.source import Loc, Problem, Source, did_you_mean, shown
 from chaos.definitions.topology import VERSION, Topology, TopologyFile
@@ -85,6 +86,7 @@ def load_experiment(
         source.add(crosschecks.check(file, found, grammar, indices))
         if file.vary is not None:
             source.add(vary.check(file.vary, file.phases, file.load.every))
+    times = {} if file is None else _listed_times(file, source)
     errors = source.errors() + errors
     if errors or file is None or found is None:
         raise InvalidInput("\n".join(errors))
@@ -94,11 +96,23 @@ def load_experiment(
         if file.controller is None:
             raise InvalidInput(f"{path}: there are no controllers to leave out", remedy="leave out --no-controller")
         file = file.model_copy(update={"controller": None})
-    resolved = experiments.resolve(file, found, path, grammar.declared(file.load.workload), dataset, indices)
+    resolved = experiments.resolve(file, found, path, grammar.declared(file.load.workload), dataset, indices, times)
     experiment = objectives.override(resolved, good or {})
     if file.vary is None or where is None:
         return experiment
     return _varied(source, file.vary, experiment, where, without, given=topology is not None, good=good or {})
+
+
+def _listed_times(file: ExperimentFile, source: Source) -> dict[str, tuple[float, ...]]:
+    """The times of each operation whose rate names a file of them, which stands beside the experiment's."""
+    found: dict[str, tuple[float, ...]] = {}
+    for name, given in file.load.operations.items():
+        if isinstance(given.rate, ChangingRate) and isinstance(given.rate.times, str):
+            try:
+                found[name] = read_times(source.path.parent / Path(given.rate.times).expanduser())
+            except InvalidInput as error:
+                source.add([Problem((*file.load.place(name), "rate", "times"), error.message)])
+    return found
 
 
 def _refuse_sides(source: Source, *, sides: bool, controlled: bool, where: Path | None) -> None:
@@ -167,11 +181,12 @@ def _varied(
             indices = _indices(whole, topology, over, own, errors)
             dataset, topology = _with_workload(whole, topology, over, own, errors)
             over.add(crosschecks.check(whole, topology, own, indices))
+        times = {} if whole is None else _listed_times(whole, over)
         source.lines += varied.lines(over, name)
         if whole is None or over.lines:
             continue
         declared = own.declared(whole.load.workload)
-        resolved = experiments.resolve(whole, topology, source.path, declared, dataset, indices)
+        resolved = experiments.resolve(whole, topology, source.path, declared, dataset, indices, times)
         made.append(Side(name=name, changes=side.changes(), experiment=objectives.override(resolved, good)))
     source.add(varied.alike(tuple(made)))
     if errors := source.errors() + errors:

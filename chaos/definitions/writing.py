@@ -17,6 +17,7 @@ from chaos.definitions.base import API_VERSION
 from chaos.definitions.expectations import Expectation
 from chaos.definitions.experiment import TIMESTAMP, ClosedLoop, Experiment, Load, Operation, Phase, Rolled
 from chaos.definitions.rates import written as written_rate
+from chaos.definitions.rates import written_times
 from chaos.definitions.steps import Step
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./%-]*(?: [A-Za-z0-9_./%()-]+)*|[0-9]+(?:\.[0-9]+)?[A-Za-z%/]+")
@@ -140,7 +141,11 @@ def _rolled(given: Rolled) -> dict[str, Any]:
 def _operation(given: Operation | ClosedLoop) -> dict[str, Any]:
     if isinstance(given, ClosedLoop):
         return {"clients": given.clients} | _requests(given)
-    rate = written_rate(given.changes) if given.changes else given.rate
+    rate: Any = given.rate
+    if given.times:
+        rate = written_times(given.times, given.before)
+    elif given.changes:
+        rate = written_rate(given.changes)
     return {"rate": rate, "good": f"ok within {given.good_within.text}"} | _requests(given)
 
 

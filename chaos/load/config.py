@@ -17,7 +17,7 @@ from pydantic import (
 
 from chaos.base.access import PLAIN, Access
 from chaos.base.operations import Answer
-from chaos.base.rates import Profile
+from chaos.base.rates import Profile, Trace
 from chaos.opensearch.requests import RolledKind
 
 AFTER_FAILURE_S = 0.1
@@ -88,6 +88,10 @@ _UNSAID: dict[str, Any] = {
 """What is left out of operations that ask for nothing of it, so that they are what they always were."""
 
 
+_RATES: dict[str, Any] = {"changes": (), "times": (), "before": 0.0}
+"""The same of rates that never change."""
+
+
 class OperationConfig(_Data):
     """One operation. ``rate``: arrivals per second over all clients together. ``kind``: of its requests.
 
@@ -100,7 +104,8 @@ class OperationConfig(_Data):
     which are made; none: all. ``actions``: of the items of bulks, how often they create, update and delete; None: they
     only create. ``searches``: how many each request has. ``pages`` and ``size``: of a read that goes through pages, how
     many at most, of so many documents. ``changes``: how the rate changes (pieces of :mod:`chaos.base.rates`, from the
-    begin of the first phase); ``rate`` is then the highest, by which pools are made.
+    begin of the first phase); or ``times``: when its arrivals come (s from then), at the rate ``before`` until then.
+    ``rate`` is of both the highest, by which pools are made.
     """
 
     name: str
@@ -120,6 +125,8 @@ class OperationConfig(_Data):
     pages: int = Field(default=1, ge=1)
     size: int = Field(default=0, ge=0)
     changes: tuple[tuple[float, float, float], ...] = ()
+    times: tuple[float, ...] = ()
+    before: float = 0.0
 
     @model_validator(mode="before")
     @classmethod
@@ -128,18 +135,16 @@ class OperationConfig(_Data):
 
     @model_validator(mode="after")
     def _highest(self) -> OperationConfig:
-        if self.changes:
-            highest = Profile(self.changes).highest
+        if self.changes or self.times:
+            highest = (Trace(self.times, self.before) if self.times else Profile(self.changes)).highest
             if highest != self.rate:
-                raise ValueError(
-                    f"the rate of {self.name} is {self.rate:g}/s at most, and its pieces reach {highest:g}/s"
-                )
+                raise ValueError(f"the rate of {self.name} is {self.rate:g}/s at most, and it reaches {highest:g}/s")
         return self
 
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        usual = {"answer": self.kind, "items": 1, "retry": None, "automatic": False, "changes": (), **_UNSAID}
+        usual = {"answer": self.kind, "items": 1, "retry": None, "automatic": False, **_RATES, **_UNSAID}
         return {key: value for key, value in data.items() if usual.get(key, value) != value or key not in usual}
 
 

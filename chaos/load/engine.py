@@ -246,7 +246,7 @@ class Engine:
         self._events = EventWriter(out / DRIVER_EVENTS, self._broken)
         self._rows = RowWriter(out / ARRIVALS, self._broken)
         self._plan_rows = RowWriter(out / SCHEDULED, self._broken)
-        rates = [rate_of(each.rate, each.changes) for each in config.operations]
+        rates = [rate_of(each.rate, each.changes, each.times, each.before) for each in config.operations]
         self._schedule = Schedule(rates, config.arrivals, config.seed, self._share)
         updates = Updates(config.stride, self._share.process, self._share.processes)
         changed = {each.place for each in config.every if each.actions}

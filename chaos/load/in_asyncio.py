@@ -199,7 +199,7 @@ class Engine:
         self._wrong = Examples(out, self._broken)
         self._said = Said(self._note_said)
         self._share = share_of(config.part)
-        rates = [rate_of(each.rate, each.changes) for each in config.operations]
+        rates = [rate_of(each.rate, each.changes, each.times, each.before) for each in config.operations]
         self._schedule = Schedule(rates, config.arrivals, config.seed, self._share)
         workload = workloads.of(config.workload, config.dataset)
         index, aliased = config.alias or config.index, config.alias is not None

@@ -1,13 +1,16 @@
-"""When the arrivals of a rate that changes come, for a load that is on before the rate begins to change."""
+"""When the arrivals of a rate that changes, or of a list, come, for a load that is on before they begin."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 
-from chaos.base.rates import Piece, Profile
+from chaos.base.rates import Piece, Profile, Trace
+
+_SECOND = 1_000_000_000
 
 
 class VaryingRate:
@@ -63,6 +66,37 @@ class VaryingRate:
         return found
 
 
-def rate_of(rate: float, changes: Sequence[Piece]) -> float | VaryingRate:
+class ListedTimes:
+    """Arrivals at listed moments, on the clock of a load; at a constant rate until :meth:`begin` says when they begin.
+
+    Raises ValueError where the times make no list.
+    """
+
+    def __init__(self, times: Sequence[float], before: float) -> None:
+        self.before = Trace(times, before).first
+        self._times = np.round(np.asarray(times, np.float64) * _SECOND).astype(np.int64)
+        self.zero: int | None = None
+        """When the list begins (ns from the load's start); None: it has not been told."""
+
+    def begin(self, seconds: float) -> None:
+        """The list begins at this moment."""
+        self.zero = round(seconds * _SECOND)
+
+    def times(self, begin: int, end: int) -> np.ndarray:
+        """The listed arrivals (int64 ns from the load's start, ascending) in ``[begin, end)``."""
+        if self.zero is None:
+            return self._times[:0]
+        first, last = np.searchsorted(self._times, [begin - self.zero, end - self.zero], side="left")
+        found: np.ndarray = self._times[first:last] + self.zero
+        return found
+
+
+AnyRate: TypeAlias = "float | VaryingRate | ListedTimes"
+"""As a schedule takes it."""
+
+
+def rate_of(rate: float, changes: Sequence[Piece], times: Sequence[float] = (), before: float = 0.0) -> AnyRate:
     """The rate of an operation, as a schedule takes it."""
+    if times:
+        return ListedTimes(times, before)
     return VaryingRate(changes) if changes else rate

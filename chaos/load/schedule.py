@@ -8,6 +8,7 @@ same process as exponential gaps).
 Of a rate that changes, both laws hold for its integral: evenly spaced arrivals come where it passes whole numbers and
 the shift, and random ones are spread over what it grows by in a second. It begins to change at a moment that is told
 while the load is on (:meth:`Schedule.begin`); what was planned before is what is planned with that moment known.
+Of a list of times both laws hold until that moment, and then its arrivals are those that are listed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chaos.history.format import SCHEDULED
-from chaos.load.rates import VaryingRate
+from chaos.load.rates import AnyRate, ListedTimes, VaryingRate
 
 SECOND = 1_000_000_000
 _MARGIN = 1e-3  # of a period: keeps an even plan's arrivals off the edges of seconds, where rounding decides
@@ -52,14 +53,15 @@ class Schedule:
     """The plan of one load, or of a process's share of it. Times are ns from its start; arrivals are numbered from 0
     over all operations.
 
-    ``rates``: arrivals per second of each operation, or how they change. ``law``: ``uniform`` (evenly spaced per
-    operation, the operations shifted against each other by a seeded fraction of their period) or ``poisson``.
+    ``rates``: arrivals per second of each operation, how they change, or when they come. ``law``: ``uniform``
+    (evenly spaced per operation, the operations shifted against each other by a seeded fraction of their period) or
+    ``poisson``.
     """
 
-    def __init__(self, rates: Sequence[float | VaryingRate], law: str, seed: int, share: Share = ALL) -> None:
+    def __init__(self, rates: Sequence[AnyRate], law: str, seed: int, share: Share = ALL) -> None:
         if law not in ("uniform", "poisson"):
             raise ValueError(f"unknown arrival law {law!r}")
-        self.rates = tuple(rate if isinstance(rate, VaryingRate) else float(rate) for rate in rates)
+        self.rates = tuple(rate if isinstance(rate, VaryingRate | ListedTimes) else float(rate) for rate in rates)
         self.law = law
         self.seed = seed
         self._shift = [
@@ -75,7 +77,7 @@ class Schedule:
         """Rates that change begin to at this time. It is to be later than all that is planned, which stays as it is.
         Returns by how much (ns) it is not."""
         for rate in self.rates:
-            if isinstance(rate, VaryingRate):
+            if isinstance(rate, VaryingRate | ListedTimes):
                 rate.begin(at / SECOND)
         return max(0, self._planned_to - at)
 
@@ -83,10 +85,20 @@ class Schedule:
         """The times (int64 ns, ascending) of one operation's arrivals in ``[begin, end)``."""
         if end <= begin:
             return np.zeros(0, np.int64)
-        return self._even(op, begin, end) if self.law == "uniform" else self._random(op, begin, end)
+        rate = self.rates[op]
+        if isinstance(rate, ListedTimes):
+            until = end if rate.zero is None else max(begin, min(end, rate.zero))
+            listed = rate.times(until, end)
+            if until == begin:
+                return listed
+            return np.concatenate([self._by_law(op, rate.before, begin, until), listed])
+        return self._by_law(op, rate, begin, end)
 
-    def _even(self, op: int, begin: int, end: int) -> np.ndarray:
-        rate, shift = self.rates[op], self._shift[op]
+    def _by_law(self, op: int, rate: float | VaryingRate, begin: int, end: int) -> np.ndarray:
+        return self._even(op, rate, begin, end) if self.law == "uniform" else self._random(op, rate, begin, end)
+
+    def _even(self, op: int, rate: float | VaryingRate, begin: int, end: int) -> np.ndarray:
+        shift = self._shift[op]
         if isinstance(rate, VaryingRate):
             return self._even_in(rate, shift, begin, end)
         first = max(0, math.floor(begin * rate / SECOND - shift) - 1)
@@ -104,14 +116,13 @@ class Schedule:
         own: np.ndarray = times[(times >= begin) & (times < end)]
         return own
 
-    def _random(self, op: int, begin: int, end: int) -> np.ndarray:
+    def _random(self, op: int, rate: float | VaryingRate, begin: int, end: int) -> np.ndarray:
         seconds = range(begin // SECOND, (end - 1) // SECOND + 1)
-        times = np.concatenate([self._random_second(op, second) for second in seconds])
+        times = np.concatenate([self._random_second(op, rate, second) for second in seconds])
         return times[(times >= begin) & (times < end)]
 
-    def _random_second(self, op: int, second: int) -> np.ndarray:
+    def _random_second(self, op: int, rate: float | VaryingRate, second: int) -> np.ndarray:
         rng = np.random.default_rng([self.seed, op, second])
-        rate = self.rates[op]
         if isinstance(rate, VaryingRate):
             before = rate.number(second)
             grown = max(0.0, rate.number(second + 1) - before)  # at rest rounding may leave a little less than nothing

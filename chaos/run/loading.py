@@ -119,6 +119,8 @@ class Loading(RunState):
                 OperationConfig(
                     rate=each.most,
                     changes=each.changes,
+                    times=each.times,
+                    before=float(each.before),
                     good_within_s=float(each.good_within),
                     **self._requests(each),
                 )

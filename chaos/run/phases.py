@@ -80,7 +80,7 @@ class Phases(Waiting):
 
     def begin_rates(self) -> None:
         """Let rates of the load that change begin to, and wait until they do. Raises as :meth:`tick` does."""
-        if self.driver is None or not any(each.changes for each in self.experiment.load.operations):
+        if self.driver is None or not any(each.varies for each in self.experiment.load.operations):
             return
         self.stop.check()
         at = time.monotonic_ns() + round(AHEAD_S * 1e9)

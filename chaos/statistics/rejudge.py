@@ -14,7 +14,7 @@ from typing import Any
 
 from chaos.base import text
 from chaos.base.errors import ChaosError, InvalidInput
-from chaos.base.rates import Profile
+from chaos.base.rates import Profile, Trace
 from chaos.checks import evaluate
 from chaos.checks.models import FindingsFile
 from chaos.definitions import Duration, Experiment
@@ -82,6 +82,8 @@ def _both(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[str]:
 
 def _rate(operation: Mapping[str, Any]) -> str:
     """The rate of an operation in normal form, in words."""
+    if times := operation.get("times"):
+        return Trace(times, float(operation["before"])).text
     changes = operation.get("changes")
     return Profile(changes).text if changes else f"{operation.get('rate'):g}/s"
 

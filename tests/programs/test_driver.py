@@ -155,6 +155,23 @@ def test_rates_that_change_are_sent_as_planned(run, drive, processes):
             assert abs(((intended >= second) & (intended < second + 1)).sum() - expected) <= 1
 
 
+def test_listed_arrivals_are_sent_at_their_times_by_processes_that_share_them(run, drive):
+    times = (0.0, 0.25, 0.25, 0.25, 1.5, 2.0)
+    read = OperationConfig(name="read", kind="search", rate=20, times=times, before=20)
+    with serving() as server:
+        begins: list[int] = []
+        driver = drive(config(run, server, operations=(read,), processes=2), begins)
+        zero = begins[0] + int(2.5 * SECOND)
+        driver.begin(zero)
+        wait_for(lambda: driver.status.get("t", 0) > zero + 4 * SECOND)
+        assert driver.stop()
+    arrivals = History.open(run).arrivals
+    assert set(arrivals.outcome) == {"ok"}
+    since = sorted(arrivals.intended - zero)
+    assert [at for at in since if at >= 0] == [round(at * SECOND) for at in times]
+    assert abs(sum(-SECOND <= at < 0 for at in since) - 20) <= 1
+
+
 def test_a_load_that_rests_is_not_planned_far_ahead(run, drive):
     """Where nothing is due for long the driver waits, instead of planning all seconds to come."""
     read = OperationConfig(name="read", kind="search", rate=40, changes=steps((0, 40), (1, 0), (60, 40)))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from chaos.base.rates import Piece, Profile
+from chaos.base.rates import Piece, Profile, Trace
 from chaos.history import seal
 from chaos.history.format import ARRIVAL, NO_INDEX, SCHEDULED, Outcome
 from chaos.history.reader import OUTCOMES, History
@@ -440,6 +440,8 @@ class Story:
     """A last change of the events."""
     changes: dict[str, tuple[Piece, ...]] = field(default_factory=dict)
     """Operations whose rate changes, and how."""
+    times: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    """Operations whose arrivals are listed, and when they come; at 1/s before."""
     rules: int = 1
     """By which the run is judged; one of rules 2 is sealed."""
     description: str = "The network to one zone becomes slow; the zone is then taken out and brought back."
@@ -560,6 +562,8 @@ class Story:
         }
 
     def _changes(self, op: str) -> dict[str, Any]:
+        if times := self.times.get(op):
+            return {"rate": Trace(times, 1).mean, "times": list(times), "before": 1}
         pieces = self.changes.get(op)
         return {"rate": Profile(pieces).lowest, "changes": [list(each) for each in pieces]} if pieces else {}
 
@@ -581,7 +585,7 @@ class Story:
             add(-0.4, "failover.ready", controller=f"controller-{zone}")
         add(-0.3, "processes.watched", processes=[f"node {node}" for node in ALL_NODES])
         add(0.0, "load.start")
-        if self.changes:
+        if self.changes or self.times:
             add(0.0, "rates.begin")
         at = 0.0
         for index, chapter in enumerate(self.chapters):
@@ -689,6 +693,9 @@ class Story:
                     rate = VaryingRate(self.changes[op])
                     rate.begin(0.0)
                     t = rate.when(np.arange(rate.number(begin + chapter.seconds)) + 0.5) - begin
+                    t = t[(t >= 0) & (t < chapter.seconds)]
+                if op in self.times:
+                    t = np.array(self.times[op]) - begin
                     t = t[(t >= 0) & (t < chapter.seconds)]
                 outcome, latency = getattr(chapter, op)(t, rng)
                 rows = np.zeros(len(t), ARRIVAL)

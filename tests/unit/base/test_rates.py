@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaos.base.rates import Profile, ramp, steps
+from chaos.base.rates import Profile, Trace, ramp, steps
 
 SURGE = Profile(((0, 40, 40), (30, 40, 120), (60, 120, 120), (90, 120, 40), (100, 40, 40)))
 seconds = st.floats(-20, 130)
@@ -54,3 +54,43 @@ def test_a_jump_has_both_rates():
 )
 def test_it_is_told_in_words(pieces, says):
     assert Profile(pieces).text == says
+
+
+listed = st.lists(st.floats(0, 40), min_size=1, max_size=60).map(sorted)
+
+
+@given(listed, seconds, seconds)
+@settings(max_examples=60, deadline=None)
+def test_a_span_of_a_list_has_the_arrivals_that_lie_in_it(times, one, other):
+    begin, end = sorted((max(0.0, one), max(0.0, other)))
+    trace = Trace(times, before=5)
+    assert trace.expected(begin, end) == sum(begin <= at < end for at in times)
+    assert trace.expected(-3, 0) == pytest.approx(15)
+    assert trace.expected(0, 41) == len(times) == pytest.approx(trace.mean * (int(max(times)) + 1))
+
+
+def test_the_line_of_a_list_is_its_arrivals_in_whole_seconds():
+    trace = Trace([0.1, 0.2, 2.5, 2.5, 2.9], before=4)
+    assert list(trace.corners(-1, 4)) == [
+        (-1, 4),
+        (0, 4),
+        (0, 2),
+        (1, 2),
+        (1, 0),
+        (2, 0),
+        (2, 3),
+        (3, 3),
+        (3, 0),
+        (4, 0),
+    ]
+    assert (trace.highest, trace.most(0, 2), trace.most(1.5, 2.5), trace.first, trace.last) == (4, 2, 3, 4, 2.9)
+    assert trace.text == "5 arrivals listed over 3s, 4/s before"
+
+
+@pytest.mark.parametrize(
+    ("times", "before", "says"),
+    [([], 1, "one at least"), ([1], 0, "above 0"), ([2, 1], 1, "ascending"), ([float("nan")], 1, "finite")],
+)
+def test_times_that_make_no_list_are_refused(times, before, says):
+    with pytest.raises(ValueError, match=says):
+        Trace(times, before)

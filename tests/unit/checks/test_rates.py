@@ -117,3 +117,32 @@ def test_random_arrivals_are_as_many_but_for_chance() -> None:
     history = synthetic.Story(chapters=[Chapter("healthy", 60)], changes={"read": SURGE}).history()
     history.plan["experiment"]["load"]["arrivals"] = "poisson"  # type: ignore[typeddict-item]
     assert condition(Record(history), "offered.read").ok
+
+
+BURSTS = tuple(second + part / 60 for second in range(120) for part in range(120 if second % 10 == 5 else 10))
+"""Ten arrivals in each second but in each tenth, which has 120 within two seconds."""
+
+
+def replayed(**more: Any) -> Story:
+    return surging(changes={}, times={"read": tuple(sorted(BURSTS))}, **more)
+
+
+def test_a_list_demands_its_arrivals_in_each_window() -> None:
+    record = Record(replayed().history())
+    read = record.operations[0]
+    assert read.rate == pytest.approx(len(BURSTS) / 120)
+    assert [round(record.due(read, span.start, span.end)) for span in record.spans] == [630, 1260, 630]
+    assert record.due(read, T0 + 5 * S, T0 + 6 * S) == 60 and record.due(read, T0 - 10 * S, T0) == 10
+    assert condition(record, "offered.read").ok, condition(record, "offered.read").measured
+    drawn = next(each for each in figures(record) if each.offered)
+    assert drawn.fine["offered"]
+
+
+def test_a_driver_that_sends_the_mean_of_a_list_is_not_valid() -> None:
+    """As many in all, and none of the bursts."""
+    story = replayed()
+    run = Stored.of(story.history())
+    even = Stored.of(surging(changes={"read": ((0.0, len(BURSTS) / 120, len(BURSTS) / 120),)}).history())
+    run.arrivals = even.arrivals
+    offered = condition(Record(run.history()), "offered.read")
+    assert not offered.ok and "were demanded" in offered.measured

@@ -80,9 +80,9 @@ def test_a_rate_that_changes_is_pieces_and_its_normal_form_has_the_lowest(
 def test_the_published_schema_takes_what_loads_and_refuses_what_does_not() -> None:
     schema = schema_of("experiment", GRAMMAR)
     read = YAML(typ="safe").load
-    for rate in ("20/s", STEPS, RAMP, SURGE):
+    for rate in ("20/s", STEPS, RAMP, SURGE, "{times: ./x}", "{times: [0s, 2s], before: 3/s}"):
         jsonschema.validate(read(FILE.replace("RATE", rate)), schema)
-    for rate in ("20", "{times: ./x}", "{from: 40/s, to: 120/s}", "{steps: []}", "{}"):
+    for rate in ("20", "{times: ./x, steps: [{at: 0s, rate: 3/s}]}", "{from: 40/s, to: 120/s}", "{steps: []}", "{}"):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(read(FILE.replace("RATE", rate)), schema)
 
@@ -90,10 +90,18 @@ def test_the_published_schema_takes_what_loads_and_refuses_what_does_not() -> No
 @pytest.mark.parametrize(
     ("rate", "says"),
     [
+        ("{times: ./arrivals.txt}", "5:24: TMP/arrivals.txt: cannot be read: No such file or directory"),
+        ("{times: []}", "5:16: rate: this list has no times: expected one at least, or a rate"),
+        ("{times: [1s, 1ms]}", "5:16: rate: time 2 is 0.001 s, earlier than the one before it (1 s)"),
         (
-            "{times: ./arrivals.txt}",
-            "5:16: rate: lists of times are not there yet: expected steps, or from, to and over",
+            "{times: [1s], to: 3/s}",
+            "5:16: rate: a list of times says when all requests arrive: expected times without",
         ),
+        (
+            "{times: [1s, 25h]}",
+            "5:16: rate: the last time is 90,000 s: expected seconds from the begin",
+        ),
+        ("{from: 3/s, to: 4/s, over: 1m, before: 2/s}", "5:16: rate: before is the rate before a list of times"),
         ("{from: 3/s, to: 4/s}", "5:16: rate: over is missing: expected for example {from: 20/s, to: 100/s, over: 2m}"),
         ("{}", "5:16: rate: from, to and over are missing"),
         ("{from: 3/s, to: 3/s, over: 1m}", "5:16: rate: this rate never changes: expected 3/s alone"),
@@ -128,7 +136,7 @@ def test_the_published_schema_takes_what_loads_and_refuses_what_does_not() -> No
 def test_what_makes_no_rate_is_refused_with_its_place_and_a_remedy(rate: str, says: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput) as refused:
         loaded(tmp_path, rate)
-    assert f"surge.yaml:{says}" in str(refused.value)
+    assert f"surge.yaml:{says.replace('TMP', str(tmp_path))}" in str(refused.value)
 
 
 def test_the_plan_says_it_in_words(tmp_path: Path) -> None:
@@ -167,3 +175,51 @@ def test_a_run_at_another_rate_than_a_new_definition_has_says_both(tmp_path: Pat
     old, new = loaded(tmp_path / "old", STEPS).to_json(), loaded(tmp_path, "20/s").to_json()
     assert "reads ran at 20/s, 80/s from 1m, not at 20/s" in rejudge._notes(new, old)
     assert not [note for note in rejudge._notes(old, old) if "ran at" in note]
+
+
+LIST = "# of a Tuesday\n0\n0.25\n0.25  # two at once\n\n3.5\n"
+
+
+def test_listed_times_are_read_from_a_file_beside_the_experiment(tmp_path: Path) -> None:
+    (tmp_path / "arrivals.txt").write_text(LIST)
+    experiment = loaded(tmp_path, "{times: arrivals.txt}")
+    read, write = experiment.load.operations
+    assert (read.times, read.before, float(read.rate), read.most) == ((0, 0.25, 0.25, 3.5), 1, 1, 3)
+    assert read.rate_text == "4 arrivals listed over 4s, 1/s before"
+    assert read.varies and not write.varies
+    normal = json.loads(json.dumps(experiment.to_json()))
+    assert normal["load"]["read"]["times"] == [0, 0.25, 0.25, 3.5] and normal["load"]["read"]["before"] == 1
+    assert not {"times", "before", "changes"} & set(normal["load"]["write"])
+    assert GRAMMAR.experiment(normal) == experiment
+    inline = loaded(tmp_path, "{times: [0s, 0.25s, 250ms, 3.5s], before: 1/s}")
+    assert inline.to_json() == experiment.to_json()
+    (tmp_path / "again").mkdir()
+    again = tmp_path / "again" / "surge.yaml"
+    again.write_text(writing.experiment(experiment, "3az"))
+    assert load_experiment(again).to_json() | {"file": ""} == experiment.to_json() | {"file": ""}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("0\n1.5 s\n", 'arrivals.txt:2: "1.5 s" is no time: expected a number of seconds, for example 12.345'),
+        ("0\n-1\n", 'arrivals.txt:2: "-1" is no time'),
+        ("nan\n", 'arrivals.txt:1: "nan" is no time'),
+        ("5\n\n4\n", "arrivals.txt:3: 4 s is earlier than the line before it (5 s): expected them in order"),
+        ("# none\n", "arrivals.txt: this list has no times"),
+        ("1764342000.1\n", "arrivals.txt: the last time is 1,764,342,000 s: expected seconds from the begin"),
+        ("0\n" * 100_001, "arrivals.txt:100001: more than 100,000 times"),
+        ("\x00\xff", "arrivals.txt: it is not UTF-8 text"),
+    ],
+)
+def test_a_file_that_lists_no_times_is_refused_with_its_line(text: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "arrivals.txt").write_bytes(text.encode("latin-1"))
+    with pytest.raises(InvalidInput, match="5:24: ") as refused:
+        loaded(tmp_path, "{times: arrivals.txt}")
+    assert says in refused.value.message
+
+
+def test_arrivals_after_the_phases_are_told_of_before_the_run(tmp_path: Path) -> None:
+    experiment = loaded(tmp_path, "{times: [0s, 1s, 299s, 2000s]}")
+    (note,) = [each for each in notes.of(experiment, 1, OFFERS) if "listed arrivals" in each]
+    assert note.startswith("1 of the 4 listed arrivals of read come after the phases")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from chaos.base.rates import Profile, ramp, steps
 from chaos.load.config import OperationConfig
-from chaos.load.rates import VaryingRate
+from chaos.load.rates import ListedTimes, VaryingRate, rate_of
 from chaos.load.schedule import SECOND, Schedule, Share
 
 rates = st.lists(st.floats(0.2, 2000, allow_nan=False), min_size=1, max_size=3)
@@ -250,7 +250,7 @@ def test_a_driver_is_told_the_highest_of_its_rates():
     told = OperationConfig(rate=60, changes=ramp(20, 60, 10), **given)
     assert OperationConfig.model_validate_json(told.model_dump_json()) == told
     assert "changes" not in OperationConfig(rate=60, **given).model_dump()
-    with pytest.raises(ValueError, match="reach 60/s"):
+    with pytest.raises(ValueError, match="reaches 60/s"):
         OperationConfig(rate=40, changes=ramp(20, 60, 10), **given)
 
 
@@ -266,3 +266,53 @@ def test_the_driver_in_asyncio_says_how_much_too_late_it_was_told(heard, late):
     engine.begin(10 * SECOND)
     assert log.of("rates.begin") == [{"kind": "rates.begin", "at": 10 * SECOND, "late_ns": late}]
     assert engine._schedule.rates[0].zero == 3
+
+
+listed = st.lists(st.floats(0, 4), min_size=1, max_size=50).map(sorted)
+
+
+@given(listed, laws, seeds, st.integers(0, 3 * SECOND), st.lists(st.integers(1, 8 * SECOND), max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_listed_arrivals_come_when_they_are_listed_however_the_plan_is_cut(times, law, seed, zero, cuts):
+    def planned(*ends):
+        rate = ListedTimes(times, before=20)
+        rate.begin(zero / SECOND)
+        schedule = Schedule([rate, 10], law, seed)
+        return np.concatenate([schedule.until(end) for end in ends])
+
+    whole = planned(8 * SECOND)
+    assert np.array_equal(whole, planned(*sorted(cuts), 8 * SECOND))
+    own = whole["intended"][whole["op"] == 0]
+    wanted = np.round(np.array(times) * SECOND).astype(np.int64) + zero
+    assert np.array_equal(own[own >= zero], wanted)
+    before = Schedule([20, 10], law, seed).until(8 * SECOND)
+    constant = before["intended"][before["op"] == 0]
+    assert np.array_equal(own[own < zero], constant[constant < zero])
+
+
+def test_a_list_that_was_not_told_to_begin_goes_on_at_the_rate_before_it():
+    rate = rate_of(3, (), (0.0, 1.0), 20.0)
+    assert isinstance(rate, ListedTimes)
+    schedule = Schedule([rate], "uniform", 3)
+    early = schedule.until(2 * SECOND)
+    assert schedule.begin(3 * SECOND) == 0
+    assert len(early) == 40 and schedule.until(9 * SECOND)["intended"].tolist()[-2:] == [3 * SECOND, 4 * SECOND]
+
+
+def test_processes_share_a_list_and_send_each_of_its_arrivals_once():
+    def begun_list():
+        rate = ListedTimes([0.0, 0.1, 0.1, 0.5, 2.0], before=10)
+        rate.begin(1.0)
+        return rate
+
+    shares = [Schedule([begun_list()], "poisson", 5, Share(first=n, of=2, process=n, processes=2)) for n in range(2)]
+    sent = sorted(at for one in shares for at in one.until(5 * SECOND)["intended"].tolist())
+    assert sent == Schedule([begun_list()], "poisson", 5).until(5 * SECOND)["intended"].tolist()
+
+
+def test_a_driver_is_told_the_times_of_a_list():
+    given = {"name": "read", "kind": "search", "good_within_s": 1.0, "times": (0.0, 0.5, 0.5), "before": 2.0}
+    told = OperationConfig(rate=3, **given)
+    assert OperationConfig.model_validate_json(told.model_dump_json()) == told
+    with pytest.raises(ValueError, match="reaches 3/s"):
+        OperationConfig(rate=2, **given)

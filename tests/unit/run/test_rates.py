@@ -42,7 +42,7 @@ class FakeDriver:
 
 
 def made(tmp_path: Path, driver: Any, changes: Any = GROWS) -> Any:
-    load = SimpleNamespace(operations=(SimpleNamespace(changes=()), SimpleNamespace(changes=changes)))
+    load = SimpleNamespace(operations=(SimpleNamespace(varies=False), SimpleNamespace(varies=bool(changes))))
     found = execution(tmp_path, driver=driver, experiment=SimpleNamespace(load=load, phases=()), there=None)
     found.hold = lambda phase, began: "elapsed"
     found.look_step = lambda number: 0.0
