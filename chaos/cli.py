@@ -12,7 +12,7 @@ import typer
 import chaos
 from chaos.base.console import keep_clean
 from chaos.base.errors import ChaosError, Exit
-from chaos.commands import fis, fis_acceptance, gameday
+from chaos.commands import campaign, fis, fis_acceptance, gameday
 from chaos.commands.auditing import audit
 from chaos.commands.catalogue import faults
 from chaos.commands.common import out, say_error
@@ -55,6 +55,10 @@ gameday_app = typer.Typer(
     help="Game days: scheduled, gated, announced, stoppable, on the record.", no_args_is_help=True
 )
 app.add_typer(gameday_app, name="gameday")
+campaign_app = typer.Typer(
+    help="Many runs, on one machine or on many: plan, run, work, status, verify, report, rerun.", no_args_is_help=True
+)
+app.add_typer(campaign_app, name="campaign")
 fis_app = typer.Typer(help="Faults by AWS FIS: preflight, policy, export, acceptance.", no_args_is_help=True)
 app.add_typer(fis_app, name="fis")
 
@@ -107,6 +111,8 @@ target_app.command("check")(target_check)
 target_app.command("rights")(target_rights)
 for name, each in gameday.COMMANDS.items():
     gameday_app.command(name)(each)
+for name, each in campaign.COMMANDS.items():
+    campaign_app.command(name)(each)
 for name, command in (fis.COMMANDS | fis_acceptance.COMMANDS).items():
     fis_app.command(name)(command)
 
