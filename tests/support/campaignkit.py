@@ -38,7 +38,7 @@ retry: {{lost: {lost}, error: 2}}
 
 
 def write_campaign(folder: Path, store: Path | str, repeats: int, *, lost: int = 10, experiments: int = 1) -> Path:
-    """A campaign's file of ``experiments`` × 2 versions × ``repeats`` cells."""
+    """A campaign's file of ``experiments`` times 2 versions times ``repeats`` cells."""
     named = ("no-fault", "zone-black-hole")[:experiments]
     file = folder / "stand-in.yaml"
     paths = ", ".join(str(ROOT / "experiments" / f"{name}.yaml") for name in named)
