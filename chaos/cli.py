@@ -31,6 +31,7 @@ from chaos.commands.preparing import docker_image, doctor, recover
 from chaos.commands.reporting import report
 from chaos.commands.running import run
 from chaos.commands.saying_done import done
+from chaos.commands.scorecard import scorecard
 from chaos.commands.standing_in import fis_endpoint
 from chaos.commands.starting import init
 from chaos.commands.targets import target_check, target_rights
@@ -85,6 +86,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     judge,
     suite,
     trend,
+    scorecard,
     export,
     audit,
     observe,
