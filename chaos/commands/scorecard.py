@@ -139,10 +139,13 @@ def _bugs(cases: Path, results: Path, versions: Sequence[str]) -> list[Bug]:
 
 
 def _print(card: Scorecard, page: Path) -> None:
+    from chaos.statistics import scorecard as scoring
+
     say(f"scorecard: {card.outcome.upper()}  {card.sentence}")
-    for shift in card.shifts:
-        machines = "; on other machines" if shift.other_machines else ""
-        say(f"  {shift.change}: {shift.promise.name}: {shift.says}{machines}")
+    for change in scoring.Change:
+        for what, how, shift in card.told(change):
+            machines = "; on other machines" if shift.other_machines else ""
+            say(f"  {change}: {what}: {how}{machines}")
     for tally in card.tallies:
         say(
             f"  {tally.version} {tally.profile}: {tally.kept} kept, {tally.broken} broken ({tally.known} known), "

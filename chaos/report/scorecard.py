@@ -46,7 +46,7 @@ def scorecard_page(card: Scorecard, file: Path, command: str, bugs: Sequence[Bug
         outcome=card.outcome.value,
         heading=card.sentence,
         versions=card.versions,
-        changes=[(title, [_change(shift) for shift in card.of(change)]) for change, title in SECTIONS.items()],
+        changes=[(title, [_change(*each) for each in card.told(change)]) for change, title in SECTIONS.items()],
         compared=len(card.versions) > 1,
         tallies=[_tally(each) for each in card.tallies],
         detectable=list(_detectable(card)),
@@ -67,12 +67,12 @@ def scorecard_page(card: Scorecard, file: Path, command: str, bugs: Sequence[Bug
     )
 
 
-def _change(shift: Shift) -> dict[str, Any]:
+def _change(what: str, how: str, shift: Shift) -> dict[str, Any]:
     return {
-        "name": shift.promise.name,
+        "name": what,
         "profile": shift.promise.profile,
         "mark": MARK[shift.promise.by_version[shift.after].state],
-        "says": shift.says,
+        "says": how,
         "before": shift.before,
         "after": shift.after,
         "other_machines": shift.other_machines,

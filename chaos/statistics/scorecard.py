@@ -170,9 +170,9 @@ class Shift:
         )
         if self.change in (Change.NO_LONGER_PROVEN, Change.MENDED):
             return counts
-        likely = f"as likely by chance as {self.chance:.1%}" if self.chance < 1 else "which runs alone do not show"
-        shown = "" if self.is_shown or self.chance >= 1 else ", so runs alone do not show it"
-        return f"{counts}, {likely}{shown}"
+        if self.is_shown:
+            return f"{counts}; were both broken as often, it would come to this in {self.chance:.1%} of cases"
+        return f"{counts}, which runs alone do not show (by chance in {self.chance:.0%} of cases)"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -268,6 +268,20 @@ class Scorecard:
     groups: tuple[Group, ...]
     detectable: Mapping[tuple[str, str], tuple[int, int, float | None]] = field(default_factory=dict)
 
+    def told(self, change: Change) -> list[tuple[str, str, Shift]]:
+        """(what, how, its first promise) of a change: each promise, but of those that are no longer proven each
+        experiment once, since what keeps a run from counting keeps all its promises open."""
+        if change is not Change.NO_LONGER_PROVEN:
+            return [(shift.promise.name, shift.says, shift) for shift in self.of(change)]
+        found: dict[tuple[str, str, str, str], list[Shift]] = {}
+        for shift in self.of(change):
+            at = (shift.promise.experiment, shift.promise.topology, shift.before, shift.after)
+            found.setdefault(at, []).append(shift)
+        return [
+            (f"{experiment} on {topology}", f"{text.plural(len(shifts), 'promise')}; {_why_open(shifts)}", shifts[0])
+            for (experiment, topology, _, _), shifts in found.items()
+        ]
+
     def of(self, change: Change) -> list[Shift]:
         return [shift for shift in self.shifts if shift.change is change]
 
@@ -302,7 +316,9 @@ class Scorecard:
         if regressed:
             verb = "is" if len(regressed) == 1 else "are"
             return f"{text.plural(len(regressed), 'promise')} that {before} kept {verb} broken. {said}"
-        return f"No promise that {before} kept is broken. {said}"
+        open_now = sum(shift.after == newest for shift in self.of(Change.NO_LONGER_PROVEN))
+        also = f", {open_now} of them are no longer proven" if open_now else ""
+        return f"No promise that {before} kept is seen broken{also}. {said}"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -330,6 +346,11 @@ class Scorecard:
                 for origin in group.origins
             ],
         }
+
+
+def _why_open(shifts: Sequence[Shift]) -> str:
+    says = list(dict.fromkeys(shift.promise.by_version[shift.after].says for shift in shifts))
+    return text.clip(says[0], 160) + (" …" if len(says) > 1 else "")
 
 
 def evaluate(groups: Sequence[Group], left_out: Iterable[LeftOut] = ()) -> Scorecard:

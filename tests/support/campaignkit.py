@@ -92,6 +92,37 @@ def worker(
     return made
 
 
+def commit_story(records: Any, cell: Any, folder: Path, story: Any, **plan: Any) -> Any:
+    """Commit a made-up run (:class:`synthetic.Story`) as that of a cell. ``plan``: keys laid over its plan."""
+    from chaos.campaign.artifacts import chosen
+    from chaos.campaign.records import Commit
+
+    story.seed = cell.seed
+    run = story.write(folder / f"run-{cell.key[:12]}")
+    written = json.loads((run / "plan.json").read_text())
+    written["experiment"]["tags"] = list(cell.experiment.tags)
+    written["command"] = cell.spec("stand-in.yaml").command
+    (run / "plan.json").write_text(json.dumps(written | plan))
+    attempt = records.begin(cell, {}, 60.0)
+    names, left_out = chosen(run, 2**30)
+    manifest = records.upload(cell.key, attempt, run, names)
+    commit = Commit(
+        key=cell.key,
+        attempt=attempt,
+        cell=cell.to_json(),
+        manifest=manifest,
+        left_out=tuple(left_out),
+        run=run.name,
+        outcome="pass",
+        clean=True,
+        seconds=120.0,
+        machine={},
+        committed="2026-11-28T00:00:00+00:00",
+    )
+    assert records.commit(commit)
+    return commit
+
+
 def started(file: Path, store: Path, machine: Path, shard: str, *kill: str) -> subprocess.Popen[bytes]:
     """A worker in a process of its own; what it prints is in ``machine/worker.log``."""
     machine.mkdir(parents=True, exist_ok=True)

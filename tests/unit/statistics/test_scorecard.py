@@ -64,7 +64,7 @@ def test_a_promise_that_was_kept_and_is_broken_comes_first() -> None:
 def test_the_same_in_both_releases_is_no_news() -> None:
     card = evaluate([group(OLD, *good()), group(NEW, *good())])
     assert card.shifts == () and card.outcome is Outcome.PASS
-    assert card.sentence.startswith("No promise that 2.19.6 kept is broken.")
+    assert card.sentence.startswith("No promise that 2.19.6 kept is seen broken. ")
     assert card.detectable[OLD, NEW][:2] == (5, 5) and card.detectable[OLD, NEW][2] == pytest.approx(0.834, abs=0.01)
 
 
@@ -76,6 +76,9 @@ def test_what_was_mended_is_said_and_is_no_regression() -> None:
 def test_too_few_runs_prove_nothing_and_say_so() -> None:
     card = evaluate([group(OLD, *good()), group(NEW, *good(2))])
     assert {shift.change for shift in card.shifts} == {Change.NO_LONGER_PROVEN} and card.outcome is Outcome.INCONCLUSIVE
+    ((what, how, _),) = card.told(Change.NO_LONGER_PROVEN)
+    assert what == "x on 3az" and how.startswith("3 promises; 2 runs with a value that counts, and 5 are the fewest")
+    assert card.sentence.startswith("No promise that 2.19.6 kept is seen broken, 3 of them are no longer proven.")
     assert card.detectable[OLD, NEW] == (5, 2, pytest.approx(0.894, abs=0.01))
     assert evaluate([group(OLD, *good(1)), group(NEW, *good(1))]).detectable[OLD, NEW] == (1, 1, None)
 
@@ -83,7 +86,7 @@ def test_too_few_runs_prove_nothing_and_say_so() -> None:
 def test_one_lost_write_breaks_a_promise_that_runs_alone_do_not_show() -> None:
     card = evaluate([group(OLD, *good()), group(NEW, *good(4), run(9, lost=2.0))])
     (shift,) = card.of(Change.REGRESSION)
-    assert shift.promise.id == LOST and not shift.is_shown and "runs alone do not show it" in shift.says
+    assert shift.promise.id == LOST and not shift.is_shown and "which runs alone do not show" in shift.says
     assert card.outcome is Outcome.WEAKNESS  # what is lost is lost
 
 
