@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shipped import ROOT
+from shipped import CAMPAIGNS, ROOT
 
 from chaos.base.errors import InvalidInput
 from chaos.campaign.matrix import Shard
@@ -174,9 +174,7 @@ def test_a_cell_is_found_by_the_beginning_of_its_key(tmp_path: Path) -> None:
         matrix.cell("zz")
 
 
-@pytest.mark.parametrize(
-    "file", sorted((ROOT / "experiments" / "campaigns").glob("*.yaml")), ids=lambda file: file.stem
-)
+@pytest.mark.parametrize("file", CAMPAIGNS, ids=lambda file: file.stem)
 def test_shipped_campaigns_are_whole(file: Path) -> None:
     assert load_campaign(file).written.description
     assert loaded(file).cells
