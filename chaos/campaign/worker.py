@@ -83,6 +83,8 @@ class Worker:
         prove(self.records.store)
         self.machine.refuse_dirty()
         self.out.mkdir(parents=True, exist_ok=True)
+        if self.matrix.file.budget.wall is not None:
+            self._earlier = self._commits()
         began = time.monotonic()
         try:
             while (cell := self._next(cells, began)) is not None:
@@ -126,9 +128,13 @@ class Worker:
         return found.cell
 
     _earlier: list[tuple[Cell, Commit]] = field(default_factory=list, init=False)
-    """Its own commits, for how long the next takes."""
+    """Commits, for how long the next takes."""
     _over: set[str] = field(default_factory=set, init=False)
     """Cells that this worker will not try again: its machine lacks something for them."""
+
+    def _commits(self) -> list[tuple[Cell, Commit]]:
+        found = ((cell, self.records.of_cell(cell.key)) for cell in self.matrix.cells)
+        return [(cell, commit) for cell, commit in found if commit is not None]
 
     def _settle(self, cells: Sequence[Cell]) -> None:
         """What is left, and what that means for the exit code."""

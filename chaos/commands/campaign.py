@@ -132,6 +132,7 @@ def _worked(file: Path, store: str | None, shard: str, out_folder: Path, keep: b
             f"--shard {shard}: the budget of {file} is {text.plural(matrix.file.budget.machines, 'machine')}",
             remedy="raise budget.machines, or use fewer shards",
         )
+    _refuse_unfit(matrix, out_folder)
     records, reporter, stop = records_of(matrix, store), Reporter(quiet=quiet), Stop()
     try:
         with signals(stop, reporter):
@@ -141,6 +142,19 @@ def _worked(file: Path, store: str | None, shard: str, out_folder: Path, keep: b
     made = f"{len(done.made)} committed, {done.failed} attempts failed, {done.surplus} surplus, {done.left} left"
     say(f"campaign {matrix.file.name}, shard {shard}: {made}")
     return done.exit_code
+
+
+def _refuse_unfit(matrix: Matrix, out_folder: Path) -> None:
+    """What keeps every run from beginning on this machine is said once, before the first. Raises InvalidInput."""
+    from chaos.run import space
+    from chaos.run.leftovers import refuse_leftovers
+    from chaos.targets.labs import kinds
+
+    kinds.require(kinds.DEFAULT)
+    refuse_leftovers()
+    one_of_each = {cell.experiment.name: cell.experiment for cell in matrix.cells}
+    largest = max(one_of_each.values(), key=lambda each: space.of_record(each).bytes)
+    space.refuse_scarce(space.wanted([largest], out_folder, kind=kinds.DEFAULT, own_lab=True, times=1))
 
 
 def status(

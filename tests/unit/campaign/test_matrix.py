@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +17,8 @@ from chaos.base.errors import InvalidInput
 from chaos.campaign.matrix import Shard
 from chaos.commands.campaign import loaded
 from chaos.definitions.campaign import load_campaign
+from chaos.definitions.schema import path_of
+from chaos.definitions.source import Source
 from chaos.registry import GRAMMAR
 from chaos.run.spec import RunSpec
 
@@ -178,3 +182,18 @@ def test_a_cell_is_found_by_the_beginning_of_its_key(tmp_path: Path) -> None:
 def test_shipped_campaigns_are_whole(file: Path) -> None:
     assert load_campaign(file).written.description
     assert loaded(file).cells
+
+
+@pytest.mark.parametrize("file", CAMPAIGNS, ids=lambda file: file.stem)
+def test_the_published_schema_accepts_what_is_shipped(file: Path) -> None:
+    schema = jsonschema.Draft202012Validator(json.loads(path_of("campaign").read_text()))
+    data = Source.read(file).data
+    assert list(schema.iter_errors(data)) == []
+    for wrong in (
+        data | {"repeats": 0},
+        data | {"retry": {"weakness": 1}},
+        data | {"matrix": {**data["matrix"], "experiments": []}},
+        data | {"matrix": {**data["matrix"], "versions": "3.8.0"}},
+        {key: value for key, value in data.items() if key != "store"},
+    ):
+        assert list(schema.iter_errors(wrong)), wrong

@@ -210,3 +210,32 @@ def test_addresses_that_are_none_are_refused(address: str, says: str) -> None:
 def test_an_address_without_a_scheme_is_a_folder(tmp_path: Path) -> None:
     store = open_store(str(tmp_path))
     assert isinstance(store, FolderStore) and store.folder == tmp_path
+
+
+def test_a_whole_campaign_in_s3(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attempts, commits, what is fetched of them and what is found when an object changes."""
+    import campaignkit as kit
+    import synthetic
+
+    from chaos.campaign import progress
+    from chaos.campaign.records import Records
+
+    records = Records(S3Store(f"s3://{BUCKET}/campaign", s3))
+    file = kit.write_campaign(tmp_path, f"s3://{BUCKET}/campaign", 1)
+    matrix = kit.matrix_of(file)
+    commits = [kit.commit_story(records, cell, tmp_path, synthetic.slow_zone()) for cell in matrix.cells]
+    assert records.committed() == {cell.key for cell in matrix.cells}
+    again = commits[0].__class__(**{**vars(commits[0]), "attempt": "another"})
+    assert not records.commit(again) and records.commit(commits[0])  # the first one's own repeat is no other
+    for commit in commits:
+        folder = records.folder(commit, tmp_path / "cache")
+        assert (folder / "history" / "arrivals.bin").stat().st_size > 1000
+        assert records.verify(commit, tmp_path / "cache") == []
+    assert progress.of_cells(matrix.cells, records, matrix.file.retry).tally.startswith("2 of 2 cells committed")
+    base = f"campaign/attempts/{commits[0].key}/{commits[0].attempt}/run"
+    s3.put_object(Bucket=BUCKET, Key=f"{base}/clean.json", Body=b"{}")
+    s3.delete_object(Bucket=BUCKET, Key=f"{base}/plan.json")
+    found = records.verify(commits[0], tmp_path / "cache")
+    assert [each.partition(":")[0] for each in sorted(found)] == ["clean.json", "plan.json is missing"]
+    with pytest.raises(StoreError):
+        records.folder(commits[0], tmp_path / "a-new-cache")
