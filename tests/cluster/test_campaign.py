@@ -23,11 +23,12 @@ def campaign(folder: Path) -> Path:
 
 @pytest.mark.full
 def test_a_killed_worker_leaves_nothing_and_its_cell_is_made_by_the_next(out, spotless):
+    out.mkdir()
     file, store = campaign(out), out / "store"
     running = Cli("campaign", "run", file, "--out", out / "runs")
 
     def fault_in_effect() -> bool:
-        return any('"fault.effect"' in each.read_text() for each in out.glob("runs/*/*/history/events.jsonl"))
+        return any('"fault.in_effect"' in each.read_text() for each in out.glob("runs/*/*/history/events.jsonl"))
 
     assert wait_until(fault_in_effect, 180, every=0.2), running.end(5)
     running.signal(signal.SIGKILL)
