@@ -81,7 +81,7 @@ class Commit:
             dict(data["cell"]),
             manifest,
             tuple(data["left_out"]),
-            str(data["run"]),
+            folder_name(str(data["run"])),
             str(data["outcome"]),
             bool(data["clean"]),
             float(data["seconds"]),
@@ -183,7 +183,11 @@ class Records:
             _, _, id, file, *below = name.split("/")
             if not below and file in ("begun.json", "ended.json"):
                 found.setdefault(id, {})[file] = self._read(name)
-        return [_attempt_of(id, files) for id, files in sorted(found.items()) if "begun.json" in files]
+        try:
+            return [_attempt_of(id, files) for id, files in sorted(found.items()) if "begun.json" in files]
+        except (KeyError, TypeError, ValueError) as error:
+            said = f"{type(error).__name__}: {error}"
+            raise StoreError(f"store {self.store.address}: an attempt at {key} cannot be read ({said})") from error
 
     def _read(self, name: str) -> dict[str, Any]:
         try:
@@ -233,6 +237,13 @@ class Records:
                 continue
             file.parent.mkdir(parents=True, exist_ok=True)
             self.store.fetch(f"{base}/{name}", file)
+
+
+def folder_name(name: str) -> str:
+    """The name of a folder, and no path. Raises StoreError."""
+    if "/" in name:
+        raise StoreError(f"{name!r} is no name of a run's folder")
+    return safe(name)
 
 
 def _attempt(key: str, id: str) -> str:

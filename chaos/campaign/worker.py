@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,6 +40,8 @@ END_SECONDS = 300.0
 """From a SIGTERM to a SIGKILL of a run that hangs: undoing takes a minute."""
 HANGS = 2
 """A run hangs that takes so many times the longest that its plan allows."""
+WHY = "why.txt"
+"""Beside a run that was not committed: why not."""
 STORE_TRIES = 3
 """Of an upload and its commit, with growing pauses: a store may be slow, or refuse for a moment."""
 
@@ -259,6 +262,7 @@ class Worker:
                 break
             except StoreError as error:
                 if number == STORE_TRIES - 1:
+                    self._keep(self.out / attempt, str(error))
                     raise
                 self.reporter.line(f"{error}; again in {2**number} s")
                 time.sleep(2**number)
@@ -274,7 +278,13 @@ class Worker:
     def _failed(self, cell: Cell, attempt: str, how: Ended, why: str) -> None:
         self.done.failed += 1
         self.reporter.line(f"{how}: {cell.name}: {why}; its folder is {self.out / attempt}")
+        self._keep(self.out / attempt, why)
         self.records.end(cell.key, attempt, how, why)
+
+    def _keep(self, folder: Path, why: str) -> None:
+        """For people: no later worker tidies it up."""
+        with suppress(OSError):
+            (folder / WHY).write_text(f"{why}\n")
 
 
 def _sweep(out: Path) -> None:
@@ -285,5 +295,5 @@ def _sweep(out: Path) -> None:
     here = ProcessIdentity.me().boot_id
     for request in out.glob(f"*/{child.REQUEST}"):
         worker = child.worker_of(request.parent)
-        if worker.boot_id == here and not worker.alive():
+        if worker.boot_id == here and not worker.alive() and not (request.parent / WHY).exists():
             shutil.rmtree(request.parent, ignore_errors=True)

@@ -16,7 +16,7 @@ from chaos.commands.common import out, print_verdict, say
 if TYPE_CHECKING:
     from chaos.campaign.matrix import Cell, Matrix
     from chaos.campaign.progress import Progress
-    from chaos.campaign.records import Records
+    from chaos.campaign.records import Commit, Records
     from chaos.statistics.facts import Facts
 
 File = Annotated[Path, typer.Argument(help="The campaign's file.", metavar="CAMPAIGN")]
@@ -49,14 +49,25 @@ def records_of(matrix: Matrix, store: str | None) -> Records:
 
 def facts_of(matrix: Matrix, records: Records) -> list[tuple[Cell, Facts]]:
     """Every committed run of a campaign, judged from its history. Raises StoreError and InvalidInput."""
+    found = ((cell, records.of_cell(cell.key)) for cell in matrix.cells)
+    return [(cell, run_of(cell, commit, records)) for cell, commit in found if commit is not None]
+
+
+def run_of(cell: Cell, commit: Commit, records: Records) -> Facts:
+    """A committed run, judged from its history. Raises StoreError where it is not what was committed, or was committed
+    for another cell."""
+    from chaos.campaign.stores import StoreError
     from chaos.statistics import facts
 
-    cache = paths.cache() / "campaigns"
-    found = []
-    for cell in matrix.cells:
-        if (commit := records.of_cell(cell.key)) is not None:
-            found.append((cell, facts.of_folder(records.folder(commit, cache))))
-    return found
+    run = facts.of_folder(records.folder(commit, paths.cache() / "campaigns"))
+    wanted = {"hash": cell.to_json()["hash"], "seed": cell.seed}
+    wrong = [f"its {name} is {run.plan.get(name)}" for name, value in wanted.items() if run.plan.get(name) != value]
+    made_with = (run.plan.get("versions") or {}).get("opensearch")
+    if made_with != cell.version and cell.experiment.topology.versions == (cell.version,):
+        wrong.append(f"its OpenSearch is {made_with}")
+    if wrong:
+        raise StoreError(f"store {records.store.address}: the run of {cell.name} is another's: {'; '.join(wrong)}")
+    return run
 
 
 def plan(file: File, store: StoreOption = None) -> None:

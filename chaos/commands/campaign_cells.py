@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from chaos.base import paths
 from chaos.base.console import Reporter
 from chaos.base.errors import Aborted, ChaosError, Lacking
 from chaos.campaign.machine import Machine
 from chaos.campaign.matrix import Cell
 from chaos.campaign.progress import State, of_cell
 from chaos.campaign.worker import Worker
-from chaos.commands.campaign import SCRATCH, loaded, records_of
+from chaos.commands.campaign import SCRATCH, loaded, records_of, run_of
 from chaos.run.options import RunResult
 from chaos.run.stopping import Stop, signals
-from chaos.statistics.judged import judged
 
 
 class CampaignCells:
@@ -46,8 +44,9 @@ class CampaignCells:
             found = of_cell(cell, self._records, self._matrix.file.retry)
             kind = Lacking if found.state is State.REFUSED else ChaosError
             raise kind(f"{cell.name} could not be made: {found.state}: {found.why or 'see the lines above'}")
-        folder = self._records.folder(commit, paths.cache() / "campaigns")
-        return RunResult(folder, judged(folder), commit.clean)
+        run = run_of(cell, commit, self._records)
+        assert run.folder is not None
+        return RunResult(run.folder, run.findings, commit.clean)
 
     def _make(self, cell: Cell) -> None:
         reporter, stop = Reporter(), Stop()

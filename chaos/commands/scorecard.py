@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chaos.base import paths
 from chaos.base.errors import Exit, InvalidInput
-from chaos.commands.campaign import loaded, records_of
+from chaos.commands.campaign import loaded, records_of, run_of
 from chaos.commands.common import say
 
 if TYPE_CHECKING:
@@ -74,7 +73,6 @@ def scorecard(
 
 def _groups(matrix: Matrix, records: Records) -> list[Group]:
     """The committed runs of a campaign, by what is shown in one place."""
-    from chaos.statistics import facts
     from chaos.statistics.scorecard import Group
 
     cells: dict[tuple[str, str, str, str, str], list[Cell]] = {}
@@ -87,7 +85,7 @@ def _groups(matrix: Matrix, records: Records) -> list[Group]:
         for cell in members:
             if (commit := records.of_cell(cell.key)) is None:
                 continue
-            run = facts.of_folder(records.folder(commit, paths.cache() / "campaigns"))
+            run = run_of(cell, commit, records)
             manifest = json.dumps(commit.manifest, sort_keys=True).encode()
             runs.append(run)
             origins.append(

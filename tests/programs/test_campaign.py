@@ -129,6 +129,10 @@ def test_failures_of_ours_are_tried_again_counted_and_shown(
     found = state_of(file, store)
     assert found.state is State.GIVEN_UP and found.lost + found.errors == tries and found.why
     assert [each.ended for each in kit.records_at(store).attempts(matrix.cells[0].key)] == [ended] * tries
+    kept = sorted((machine / "out").glob("*/why.txt"))
+    assert len(kept) == tries  # for people; no later worker tidies them up
+    kit.worker(file, store, tmp_path / "another-machine", matrix=matrix).work(cells=matrix.cells[1:])
+    assert sorted((machine / "out").glob("*/why.txt")) == kept
     assert f"{'workers lost' if ended is Ended.LOST else 'errors'} {tries}" in progress.Progress([found]).tally
 
 

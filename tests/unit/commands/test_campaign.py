@@ -177,3 +177,27 @@ def test_surplus_is_never_read(cli: Cli, filled: Filled, tmp_path: Path) -> None
     for command in (("campaign", "verify"), ("campaign", "status")):
         assert cli(*command, file)[0] == 0
     assert cli("scorecard", file, "-o", tmp_path / "page.html")[0] in (Exit.WEAKNESS, Exit.INCONCLUSIVE)
+
+
+@pytest.mark.parametrize(
+    ("laid", "says"),
+    [
+        ({"hash": "another"}, "its hash is another"),
+        ({"seed": 77}, "its seed is 77"),
+        ({"versions": {"opensearch": "1.0.0"}}, "1.0.0"),
+    ],
+)
+def test_a_run_that_was_committed_for_another_cell_is_refused(
+    laid: dict[str, Any],
+    says: str,
+    cli: Cli,  # noqa: F811
+    filled: Filled,
+    tmp_path: Path,
+) -> None:
+    file = filled(1, skip=lambda cell: True, names=("zone-network-slowdown",))
+    cell = kit.matrix_of(file).cells[0]
+    plan = {"hash": cell.to_json()["hash"], "versions": {"opensearch": cell.version}} | laid
+    kit.commit_story(kit.records_at(tmp_path / "store"), cell, tmp_path / "made", story_of(cell), **plan)
+    for command in (("scorecard",), ("campaign", "report")):
+        code, _, err = cli(*command, file, "-o", tmp_path / "page.html")
+        assert code == Exit.ERROR and says in err and not (tmp_path / "page.html").exists()

@@ -8,6 +8,7 @@ from itertools import combinations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from shipped import ROOT
 
 from chaos.statistics.shares import chance_of_more, detectable, fewest_shown
 
@@ -61,3 +62,9 @@ def test_what_can_be_detected_is_so_often(runs: int) -> None:
 def test_more_runs_detect_less() -> None:
     found = [detectable(runs, runs) or 1.0 for runs in (3, 5, 10, 20, 50)]
     assert found == sorted(found, reverse=True) and found[1] == pytest.approx(0.834, abs=0.01)
+
+
+@pytest.mark.parametrize("runs", [5, 10, 20])
+def test_what_the_page_says_of_it(runs: int) -> None:
+    said = (ROOT / "docs" / "statistics.md").read_text()
+    assert f"{detectable(runs, runs):.0%}".replace("%", f" % with {runs}") in said
