@@ -54,7 +54,7 @@ def scorecard_page(card: Scorecard, file: Path, command: str, bugs: Sequence[Bug
         data=[_data(each) for each in card.data],
         controls=card.controls,
         faultless=card.faultless,
-        bugs=bugs,
+        bugs=[(bug, "/".join(bug.thread.rsplit("/", 2)[-2:])) for bug in bugs],
         left_out=card.left_out,
         machines=card.machines,
         runs=[
@@ -143,5 +143,5 @@ def _cell(promised: Promised | None) -> dict[str, Any] | None:
 
 
 def _data(data: Data) -> dict[str, Any]:
-    bound = f"at most {data.bound:.2g} of writes" if data.bound is not None else text.NO_VALUE
+    bound = f"at most 1 in {int(1 / data.bound):,}".replace(",", " ") if data.bound is not None else text.NO_VALUE
     return {**data.to_json(), "bound": bound, "acknowledged": f"{data.acknowledged:,}".replace(",", " ")}
