@@ -143,5 +143,5 @@ def _cell(promised: Promised | None) -> dict[str, Any] | None:
 
 
 def _data(data: Data) -> dict[str, Any]:
-    bound = f"at most 1 in {int(1 / data.bound):,}".replace(",", " ") if data.bound is not None else text.NO_VALUE
-    return {**data.to_json(), "bound": bound, "acknowledged": f"{data.acknowledged:,}".replace(",", " ")}
+    bound = f"at most 1 in {text.count(int(1 / data.bound))}" if data.bound is not None else text.NO_VALUE
+    return {**data.to_json(), "bound": bound, "acknowledged": text.count(data.acknowledged)}
