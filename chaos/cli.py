@@ -12,7 +12,7 @@ import typer
 import chaos
 from chaos.base.console import keep_clean
 from chaos.base.errors import ChaosError, Exit
-from chaos.commands import fis, fis_acceptance, gameday
+from chaos.commands import campaign, fis, fis_acceptance, gameday
 from chaos.commands.auditing import audit
 from chaos.commands.catalogue import faults
 from chaos.commands.common import out, say_error
@@ -31,6 +31,7 @@ from chaos.commands.preparing import docker_image, doctor, recover
 from chaos.commands.reporting import report
 from chaos.commands.running import run
 from chaos.commands.saying_done import done
+from chaos.commands.scorecard import scorecard
 from chaos.commands.standing_in import fis_endpoint
 from chaos.commands.starting import init
 from chaos.commands.targets import target_check, target_rights
@@ -55,6 +56,10 @@ gameday_app = typer.Typer(
     help="Game days: scheduled, gated, announced, stoppable, on the record.", no_args_is_help=True
 )
 app.add_typer(gameday_app, name="gameday")
+campaign_app = typer.Typer(
+    help="Many runs, on one machine or on many: plan, run, work, status, verify, report, rerun.", no_args_is_help=True
+)
+app.add_typer(campaign_app, name="campaign")
 fis_app = typer.Typer(help="Faults by AWS FIS: preflight, policy, export, acceptance.", no_args_is_help=True)
 app.add_typer(fis_app, name="fis")
 
@@ -81,6 +86,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     judge,
     suite,
     trend,
+    scorecard,
     export,
     audit,
     observe,
@@ -107,6 +113,8 @@ target_app.command("check")(target_check)
 target_app.command("rights")(target_rights)
 for name, each in gameday.COMMANDS.items():
     gameday_app.command(name)(each)
+for name, each in campaign.COMMANDS.items():
+    campaign_app.command(name)(each)
 for name, command in (fis.COMMANDS | fis_acceptance.COMMANDS).items():
     fis_app.command(name)(command)
 

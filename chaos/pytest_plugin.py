@@ -23,7 +23,9 @@ import pytest
 if TYPE_CHECKING:
     from _pytest.mark.expression import Expression
 
+    from chaos.campaign.matrix import Cell
     from chaos.checks.models import FindingsFile
+    from chaos.commands.campaign_cells import CampaignCells
     from chaos.commands.python_runs import OperationResult, PhaseResult
     from chaos.commands.running_on import Runs
     from chaos.definitions import Duration, Experiment, Topology
@@ -38,11 +40,14 @@ MARKER = "chaos"
 ON = "--chaos-on"
 LAB = "local"
 """What labs are made of where nobody says."""
+CAMPAIGN = "--chaos-campaign"
 OF_LABS = ("--chaos-lab", "--chaos-opensearch-home", "--chaos-topology")
 """Options of which nothing would come on a cluster that exists."""
 OBJECTIVE = "--chaos-objective"
 RETRY = "--chaos-retry-inconclusive"
 FAIL_ON_KNOWN = "--chaos-fail-on-known"
+NOT_OF_CELLS = (ON, *OF_LABS, "--chaos-seed", "--chaos-experiments", OBJECTIVE, RETRY)
+"""Options of which nothing would come beside a campaign: its file says all of that."""
 GOOD = "1s"
 """The objective of a load in a Python test that states none (docs/objectives.md)."""
 SUFFIXES = (".yaml", ".yml")
@@ -69,6 +74,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=None,
         metavar="FILE",
         help="run every experiment on the cluster of this file, which exists, instead of on labs",
+    )
+    group.addoption(
+        CAMPAIGN,
+        default=None,
+        metavar="FILE",
+        help="run the cells of this campaign, through its store: what is committed already is not run again",
     )
     group.addoption(
         "--chaos-lab",
@@ -138,16 +149,36 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{MARKER}: runs on a real cluster that is broken on purpose")
     config.addinivalue_line("markers", "topology(name): the topology of the fixture `lab`")
     if not _wants_chaos(config):
-        if config.getoption(ON) is not None:
-            raise pytest.UsageError(f"{ON}: no experiment is asked for; add -m {MARKER}")
+        for option in (ON, CAMPAIGN):
+            if config.getoption(option) is not None:
+                raise pytest.UsageError(f"{option}: no experiment is asked for; add -m {MARKER}")
         return
     if config.getoption("numprocesses", None) or hasattr(config, "workerinput"):
         raise pytest.UsageError("chaos runs cannot share a machine: run them without xdist (-n)")
+    if config.getoption(CAMPAIGN) is not None:
+        _read_campaign(config)
+        return
     _read_options(config)
     _refuse_options(config)
     folder = config.rootpath / _experiments(config)
     if config.args_source is not pytest.Config.ArgsSource.ARGS and folder.is_dir():
         config.args = [*config.args, str(folder)]
+
+
+def _read_campaign(config: pytest.Config) -> None:
+    """Its cells are all that is collected, also beside other arguments."""
+    from chaos.base.errors import InvalidInput
+
+    if given := [option for option in NOT_OF_CELLS if config.getoption(option) not in (None, [])]:
+        raise pytest.UsageError(f"{' and '.join(given)}: the campaign's file says what is run; leave it out")
+    file = Path(config.getoption(CAMPAIGN)).resolve()
+    try:
+        from chaos.commands.campaign_cells import CampaignCells
+
+        config.stash[_CAMPAIGN] = CampaignCells(file, lambda text: _say(config, f"chaos: {text}"))
+    except InvalidInput as error:
+        raise pytest.UsageError(f"{CAMPAIGN}: {error}") from None
+    config.args = [str(file)]
 
 
 def _read_options(config: pytest.Config) -> None:
@@ -321,6 +352,9 @@ def _refuse_there(config: pytest.Config, experiments: Mapping[Path, Experiment])
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     if file_path.suffix not in SUFFIXES or not _wants_chaos(parent.config):
         return None
+    if _CAMPAIGN in parent.config.stash:
+        is_it = file_path.resolve() == parent.config.stash[_CAMPAIGN].file
+        return CampaignFile.from_parent(parent, path=file_path) if is_it else None
     if not _is_asked_for(file_path, parent.config) or not _is_experiment(file_path):
         return None
     return ExperimentFile.from_parent(parent, path=file_path)
@@ -364,7 +398,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             config.hook.pytest_deselected(items=left_out)
             items[:] = [item for item in items if not item.get_closest_marker(MARKER)]
         return
-    if _ON in config.stash:
+    if _ON in config.stash or _CAMPAIGN in config.stash:
         return  # there are no labs to share, and they run in the order in which they are named
     order: dict[str, int] = {}
     for item in items:
@@ -405,6 +439,12 @@ class ExperimentFile(pytest.File):
             self.experiment = load_experiment(self.path, topology=self.config.getoption("--chaos-topology"))
         except InvalidInput as error:
             raise self.CollectError(str(error)) from None
+        yield from self._items()
+
+    def _items(self) -> Iterator[pytest.Item]:
+        """One for each expectation in each phase and one for the run, where its tags are selected."""
+        from chaos.base.errors import InvalidInput
+
         expression = _expression(self.config)
         tags = frozenset(self.experiment.tags)
         for tag in sorted(tags):
@@ -477,6 +517,38 @@ class ExperimentFile(pytest.File):
         if result is self.first:
             self.first = None
         self.config.stash.setdefault(_VERDICTS, {})[self.experiment.name] = result.findings
+        return result
+
+
+class CampaignFile(pytest.File):
+    """A campaign, whose cells are collected as experiments are."""
+
+    def collect(self) -> Iterator[pytest.Collector]:
+        for cell in self.config.stash[_CAMPAIGN].cells:
+            made = CellFile.from_parent(
+                self, path=Path(cell.experiment.file), name=cell.name, nodeid=f"{self.nodeid}::{cell.name}"
+            )
+            made.cell, made.experiment = cell, cell.experiment
+            yield made
+
+
+class CellFile(ExperimentFile):
+    """One cell of a campaign."""
+
+    cell: Cell
+
+    def collect(self) -> Iterator[pytest.Item]:
+        yield from self._items()
+
+    def _runs(self) -> RunResult:
+        from chaos.base.errors import Aborted
+
+        try:
+            result = self.config.stash[_CAMPAIGN].result(self.cell)
+        except Aborted:
+            self.config.stash[_STOPPED] = True
+            raise
+        self.config.stash.setdefault(_VERDICTS, {})[self.cell.name] = result.findings
         return result
 
 
@@ -654,6 +726,8 @@ _OBJECTIVES: pytest.StashKey[Mapping[str, Duration]] = pytest.StashKey()
 _RETRIES: pytest.StashKey[Retries] = pytest.StashKey()
 _ON: pytest.StashKey[Runs] = pytest.StashKey()
 """With ``--chaos-on``: what runs there."""
+_CAMPAIGN: pytest.StashKey[CampaignCells] = pytest.StashKey()
+"""With ``--chaos-campaign``: its cells, and what makes them."""
 _STANDING: pytest.StashKey[ExitStack] = pytest.StashKey()
 _NEVER: pytest.StashKey[Mapping[Path, str]] = pytest.StashKey()
 """File of an experiment → why it can never be on that cluster."""

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from chaos.cli import app
 
-LEFT_OUT = ("upstream", "gamedays")
+LEFT_OUT = ("upstream", "gamedays", "campaigns")
 """Folders with definitions that are no experiments."""
 
 

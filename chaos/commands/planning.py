@@ -28,6 +28,7 @@ def validate(
 ) -> None:
     """Check definitions; needs no cluster. Errors name file, line and column."""
     from chaos.commands import sides
+    from chaos.commands.campaign import loaded
     from chaos.definitions import load_topology
     from chaos.definitions.existing import load_existing
     from chaos.definitions.loading import load_workload
@@ -50,6 +51,9 @@ def validate(
             return f"case {load_case(file).written.name}"
         if kind == "workload":
             return f"workload {load_workload(file).name}"
+        if kind == "campaign":
+            matrix = loaded(file)
+            return f"campaign {matrix.file.name} of {text.plural(len(matrix.cells), 'cell')}"
         experiment = load_experiment(file, sides=True)
         said[file] = notes.of(experiment, experiment.seed, offers_for(experiment, PROVIDERS))
         if isinstance(experiment, Varied):

@@ -32,7 +32,7 @@ from chaos.definitions.workload import FieldFile, Template, WorkloadDefinition, 
 _M = TypeVar("_M", bound=BaseModel)
 _T = TypeVar("_T", Topology, Topology | None)
 SUFFIXES = (".yaml", ".yml")
-KINDS = ("experiment", "topology", "upstream", "existing", "gameday", "workload")
+KINDS = ("experiment", "topology", "upstream", "existing", "gameday", "workload", "campaign")
 """What a definition may be; a file that does not say is an experiment."""
 
 

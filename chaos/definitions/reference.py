@@ -89,6 +89,13 @@ GAMEDAY = {
     "Bounds": "bounds",
     "StopBy": "stop",
 }
+CAMPAIGN = {
+    "MatrixFile": "matrix",
+    "EntryFile": "matrix.experiments, each",
+    "ExcludeFile": "matrix.exclude, each",
+    "BudgetFile": "budget",
+    "RetryFile": "retry",
+}
 WORKLOAD = {"FieldFile": "fields.NAME", "QueryFile": "queries.NAME"}
 TOPOLOGY = {
     "Group": "nodes.NAME",
@@ -130,7 +137,7 @@ def parts(grammar: Grammar) -> dict[str, str]:
 
 def _page(grammar: Grammar) -> Iterator[str]:
     experiment = schema_of("experiment", grammar)
-    yield "# The grammar of experiments, topologies, workloads, targets and game days"
+    yield "# The grammar of experiments, topologies, workloads, targets, game days and campaigns"
     yield ""
     yield f"Made by `{COMMAND}` from the published schemas (`chaos/definitions/schema/`); a test"
     yield "fails when it is not current. An unknown key is an error, with file, line and column. [Faults](faults.md)"
@@ -150,6 +157,7 @@ def _page(grammar: Grammar) -> Iterator[str]:
         ("A workload", "workload", WORKLOAD),
         ("A cluster that exists", "existing", EXISTING),
         ("A game day", "gameday", GAMEDAY),
+        ("A campaign", "campaign", CAMPAIGN),
     ):
         schema = schema_of(kind, grammar)
         yield ""

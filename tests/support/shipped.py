@@ -17,5 +17,7 @@ GRAVITON = [path for path in SIDES if "graviton" in path.parts]
 """Those with the load of AWS's comparison of instances with Graviton2 (docs/graviton.md)."""
 WORKLOADS = sorted(path for path in (ROOT / "experiments").rglob("*.yaml") if "\nkind: workload" in path.read_text())
 """Workloads of experiments that stand beside them."""
-EXPERIMENTS = sorted(set((ROOT / "experiments").rglob("*.yaml")) - {*CASES, *SIDES, *WORKLOADS})
+CAMPAIGNS = sorted((ROOT / "experiments" / "campaigns").glob("*.yaml"))
+"""Matrices of experiments: no experiments themselves."""
+EXPERIMENTS = sorted(set((ROOT / "experiments").rglob("*.yaml")) - {*CASES, *SIDES, *WORKLOADS, *CAMPAIGNS})
 TOPOLOGIES = sorted((ROOT / "topologies").glob("*.yaml"))

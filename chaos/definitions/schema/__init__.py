@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema
 
+from chaos.definitions.campaign import CampaignFile
 from chaos.definitions.existing import ExistingFile
 from chaos.definitions.gameday import GameDayFile
 from chaos.definitions.grammar import Grammar
@@ -23,7 +24,7 @@ from chaos.definitions.upstream import CaseFile
 from chaos.definitions.workload import WorkloadFile
 
 FOLDER = Path(__file__).parent
-KINDS = ("experiment", "topology", "upstream", "existing", "gameday", "workload")
+KINDS = ("experiment", "topology", "upstream", "existing", "gameday", "workload", "campaign")
 
 
 def path_of(kind: str) -> Path:
@@ -39,6 +40,7 @@ def schema_of(kind: str, grammar: Grammar) -> dict[str, Any]:
         "existing": ExistingFile,
         "gameday": GameDayFile,
         "workload": WorkloadFile,
+        "campaign": CampaignFile,
     }
     model = grammar.experiment_file if kind == "experiment" else others[kind]
     made = _tidy(model.model_json_schema(schema_generator=_Generate))

@@ -1,0 +1,299 @@
+"""One worker: it makes the cells that it is given, one run at a time, each in a process of its own.
+
+The order of an attempt: the machine's lock → is the cell committed already → written down in the store → run → its
+folder uploaded → committed. So a worker may be killed, frozen or started twice at any moment, and each cell is
+committed once.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from chaos.base.console import Reporter
+from chaos.base.errors import SEVERITY, ChaosError, Exit
+from chaos.base.paths import ProcessIdentity, make_folder
+from chaos.campaign import artifacts, child
+from chaos.campaign.child import Result
+from chaos.campaign.machine import Machine
+from chaos.campaign.matrix import Cell, Matrix, Shard
+from chaos.campaign.progress import CellProgress, State, estimated, of_cell
+from chaos.campaign.records import Commit, Ended, Records
+from chaos.campaign.stores import StoreError, prove
+from chaos.run.space import longest_seconds
+from chaos.run.stopping import Stop
+
+CELL = ("-m", "chaos.commands.cell")
+"""Arguments of Python: the program that makes a run."""
+UNCOMMITTED = ("error",)
+"""Outcomes of a run that say nothing of the cluster: it is tried again. All others are committed as they are."""
+POLL_SECONDS = 0.1
+WAIT_SECONDS = 2.0
+END_SECONDS = 300.0
+"""From a SIGTERM to a SIGKILL of a run that hangs: undoing takes a minute."""
+HANGS = 2
+"""A run hangs that takes so many times the longest that its plan allows."""
+WHY = "why.txt"
+"""Beside a run that was not committed: why not."""
+STORE_TRIES = 3
+"""Of an upload and its commit, with growing pauses: a store may be slow, or refuse for a moment."""
+
+
+@dataclass
+class Worked:
+    """What a worker did. ``made``: keys that it committed itself; ``codes``: what its exit code is the worst of."""
+
+    made: list[str] = field(default_factory=list)
+    surplus: int = 0
+    failed: int = 0
+    left: int = 0
+    """Cells of its share without a commit when it ended."""
+    codes: list[Exit] = field(default_factory=list)
+
+    @property
+    def exit_code(self) -> Exit:
+        return min([*self.codes, Exit.PASS], key=SEVERITY.index)
+
+
+@dataclass
+class Worker:
+    """``program``: the child's, as arguments after Python; ``out``: where runs are made, away again once committed."""
+
+    matrix: Matrix
+    records: Records
+    machine: Machine
+    out: Path
+    reporter: Reporter
+    stop: Stop
+    program: Sequence[str] = CELL
+    keep: bool = False
+    """Leave runs in ``out`` after their commit."""
+    uploaded: Callable[[str], None] = lambda attempt: None
+    """Told after an upload and before the commit: tests end a worker there."""
+    done: Worked = field(default_factory=Worked)
+
+    def work(self, shard: Shard | None = None, cells: Sequence[Cell] | None = None) -> Worked:
+        """Make the cells of a shard, or these. Raises ChaosError where nothing can be begun: a store that cannot be
+        used, a machine that is retired."""
+        cells = self.matrix.of_shard(shard or Shard()) if cells is None else cells
+        prove(self.records.store)
+        self.machine.refuse_dirty()
+        self.out.mkdir(parents=True, exist_ok=True)
+        if self.matrix.file.budget.wall is not None:
+            self._earlier = self._commits()
+        began = time.monotonic()
+        try:
+            while (cell := self._next(cells, began)) is not None:
+                self._try(cell)
+        except ChaosError as error:
+            self.reporter.demand(f"opensearch-chaos: {error}")
+            self.done.codes.append(error.exit_code)
+        if self.stop.asked:
+            self.done.codes.append(Exit.ABORTED)
+        self._settle(cells)
+        return self.done
+
+    # -- what is next
+
+    def _next(self, cells: Sequence[Cell], began: float) -> Cell | None:
+        """The next cell that is not committed: those that nobody is at first, then those that others have begun, since
+        they may be frozen. None: there is nothing to do, or no time for it."""
+        if self.stop.asked:
+            return None
+        committed = self.records.committed()
+        found: CellProgress | None = None
+        for cell in cells:
+            if cell.key in committed or cell.key in self._over:
+                continue
+            each = of_cell(cell, self.records, self.matrix.file.retry)
+            if each.state in (State.COMMITTED, State.GIVEN_UP):
+                continue
+            if each.state in (State.WAITING, State.REFUSED):
+                found = each
+                break
+            found = found or each
+        if found is None:
+            return None
+        wall = self.matrix.file.budget.wall
+        needed = estimated([found.cell], self._earlier).seconds
+        if wall is not None and time.monotonic() - began + needed > float(wall):
+            self.reporter.line(f"the budget of {wall.text} ends: {found.cell.name} may take {needed:.0f} s")
+            return None
+        count = sum(cell.key in committed for cell in cells)
+        self.reporter.line(f"{count} of {len(cells)} cells committed; next: {found.cell.name} ({found.cell.key[:8]})")
+        return found.cell
+
+    _earlier: list[tuple[Cell, Commit]] = field(default_factory=list, init=False)
+    """Commits, for how long the next takes."""
+    _over: set[str] = field(default_factory=set, init=False)
+    """Cells that this worker will not try again: its machine lacks something for them."""
+
+    def _commits(self) -> list[tuple[Cell, Commit]]:
+        found = ((cell, self.records.of_cell(cell.key)) for cell in self.matrix.cells)
+        return [(cell, commit) for cell, commit in found if commit is not None]
+
+    def _settle(self, cells: Sequence[Cell]) -> None:
+        """What is left, and what that means for the exit code."""
+        try:
+            committed = self.records.committed()
+            left = [cell for cell in cells if cell.key not in committed]
+            self.done.left = len(left)
+            states = [of_cell(cell, self.records, self.matrix.file.retry) for cell in left]
+        except StoreError as error:
+            self.reporter.demand(f"opensearch-chaos: {error}")
+            self.done.codes.append(error.exit_code)
+            return
+        for each in states:
+            if each.state is State.GIVEN_UP:
+                self.reporter.line(f"given up: {each.cell.name}: {each.why or 'its workers were lost'}")
+                self.done.codes.append(Exit.ERROR)
+        if left:
+            self.done.codes.append(Exit.INCONCLUSIVE)
+
+    # -- one attempt
+
+    def _try(self, cell: Cell) -> None:
+        with self.machine.held(self._wait) as lock:
+            if self.records.of_cell(cell.key) is not None:  # made by another while this one waited
+                return
+            _sweep(self.out)
+            began = time.monotonic()
+            attempt = self.records.begin(cell, self.machine.about, longest_seconds(cell.experiment))
+            folder = self.out / attempt
+            make_folder(folder)
+            child.write_request(folder, cell.spec(self.matrix.campaign.file).to_json())
+            code = self._carry(cell, folder, lock)
+            result = child.Result.read(folder)
+            dirt = self._dirt(result, cell)
+            self._file(cell, attempt, result, code, time.monotonic() - began)
+        if dirt is not None:
+            raise dirt
+
+    def _wait(self) -> None:
+        self.reporter.status("another lab is up on this machine: waiting for its end")
+        self.stop.check()
+        time.sleep(WAIT_SECONDS)
+
+    def _carry(self, cell: Cell, folder: Path, lock: int) -> int:
+        """The run in a process of its own; how that ended."""
+        bound = HANGS * longest_seconds(cell.experiment) + END_SECONDS
+        with open(folder / child.LOG, "wb") as log:
+            running = subprocess.Popen(
+                [sys.executable, *self.program, str(folder), str(lock)],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                pass_fds=(lock,),
+                start_new_session=True,  # a Ctrl-C is passed on once, by us
+            )
+        began, ended_at = time.monotonic(), None
+        while (code := running.poll()) is None:
+            now = time.monotonic()
+            self.reporter.status(f"{cell.name}: {now - began:.0f} s")
+            if ended_at is None and (self.stop.asked or now - began > bound):
+                running.terminate()
+                ended_at = now
+            elif ended_at is not None and now - ended_at > END_SECONDS:
+                running.kill()
+            time.sleep(POLL_SECONDS)
+        assert running.stdin is not None
+        running.stdin.close()
+        return code
+
+    def _dirt(self, result: Result | None, cell: Cell) -> ChaosError | None:
+        """The machine is retired where the run left something, or may have."""
+        if result is not None and result.clean and result.kind != "Leftovers":
+            return None
+        found = self.machine.left()
+        if result is None and not found:
+            return None  # its process died, and nothing of it is here
+        why = f"{cell.name} left it dirty: {'; '.join(found[:3]) or (result.why if result else 'its process died')}"
+        return self.machine.retire(why)
+
+    def _file(self, cell: Cell, attempt: str, result: Result | None, code: int, seconds: float) -> None:
+        """Commit a run that says something, and write down of any other why not."""
+        folder = self.out / attempt
+        if result is None:
+            return self._failed(cell, attempt, Ended.LOST, f"its process ended with {code} and no result")
+        if result.stopped or (result.run is None and self.stop.asked):
+            return self._failed(cell, attempt, Ended.STOPPED, result.why)
+        if result.run is None and result.exit_code in (Exit.USAGE, Exit.DIRTY):
+            self._over.add(cell.key)
+            return self._failed(cell, attempt, Ended.REFUSED, result.why)
+        if result.run is None or result.outcome in UNCOMMITTED:
+            return self._failed(cell, attempt, Ended.ERROR, result.why)
+        try:
+            names, left_out = artifacts.chosen(folder / result.run, int(self.matrix.file.budget.artifacts))
+        except ChaosError as error:
+            return self._failed(cell, attempt, Ended.ERROR, str(error))
+        self._upload(cell, attempt, result, names, left_out, seconds)
+        if not self.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _upload(
+        self, cell: Cell, attempt: str, result: Result, names: list[str], left_out: list[str], seconds: float
+    ) -> None:
+        assert result.run is not None
+        for number in range(STORE_TRIES):
+            try:
+                manifest = self.records.upload(cell.key, attempt, self.out / attempt / result.run, names)
+                self.uploaded(attempt)
+                commit = Commit(
+                    key=cell.key,
+                    attempt=attempt,
+                    cell=cell.to_json(),
+                    manifest=manifest,
+                    left_out=tuple(left_out),
+                    run=result.run,
+                    outcome=result.outcome,
+                    clean=result.clean,
+                    seconds=round(seconds, 1),
+                    machine=self.machine.about,
+                    committed=datetime.now(UTC).isoformat(timespec="seconds"),
+                )
+                won = self.records.commit(commit)
+                break
+            except StoreError as error:
+                if number == STORE_TRIES - 1:
+                    self._keep(self.out / attempt, str(error))
+                    raise
+                self.reporter.line(f"{error}; again in {2**number} s")
+                time.sleep(2**number)
+        if won:
+            self.done.made.append(cell.key)
+            self._earlier.append((cell, commit))
+            self.reporter.line(f"committed: {cell.name}: {result.outcome}. {result.why}")
+        else:
+            self.done.surplus += 1
+            self.records.end(cell.key, attempt, Ended.SURPLUS, "another attempt was committed first")
+            self.reporter.line(f"surplus: {cell.name} was committed by another while this run was made")
+
+    def _failed(self, cell: Cell, attempt: str, how: Ended, why: str) -> None:
+        self.done.failed += 1
+        self.reporter.line(f"{how}: {cell.name}: {why}; its folder is {self.out / attempt}")
+        self._keep(self.out / attempt, why)
+        self.records.end(cell.key, attempt, how, why)
+
+    def _keep(self, folder: Path, why: str) -> None:
+        """For people: no later worker tidies it up."""
+        with suppress(OSError):
+            (folder / WHY).write_text(f"{why}\n")
+
+
+def _sweep(out: Path) -> None:
+    """Runs that dead workers of this machine were at when they died: nothing was committed of them, so they go.
+
+    The machine's lock is held, so their processes have ended too.
+    """
+    here = ProcessIdentity.me().boot_id
+    for request in out.glob(f"*/{child.REQUEST}"):
+        worker = child.worker_of(request.parent)
+        if worker.boot_id == here and not worker.alive() and not (request.parent / WHY).exists():
+            shutil.rmtree(request.parent, ignore_errors=True)

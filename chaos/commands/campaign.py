@@ -1,0 +1,288 @@
+"""``campaign``: the cells of a matrix as runs, on one machine or on many, kept in a store that commits each once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from chaos.base import paths, text
+from chaos.base.errors import SEVERITY, Exit, InvalidInput
+from chaos.commands.common import out, print_verdict, say
+
+if TYPE_CHECKING:
+    from chaos.campaign.matrix import Cell, Matrix
+    from chaos.campaign.progress import Progress
+    from chaos.campaign.records import Commit, Records
+    from chaos.statistics.facts import Facts
+
+File = Annotated[Path, typer.Argument(help="The campaign's file.", metavar="CAMPAIGN")]
+StoreOption = Annotated[
+    str | None,
+    typer.Option("--store", help="Instead of the file's: a folder, or s3://BUCKET/PREFIX.", show_default=False),
+]
+Out = Annotated[Path, typer.Option("--out", help="Where runs are made; they go from there once they are in the store.")]
+Keep = Annotated[bool, typer.Option("--keep", help="Leave runs in --out after they were committed, too.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but what somebody must do.")]
+SCRATCH = Path("reports") / "campaign"
+
+
+def loaded(file: Path) -> Matrix:
+    """A campaign with all its cells. Raises InvalidInput."""
+    from chaos.campaign import matrix
+    from chaos.definitions.campaign import load_campaign
+    from chaos.registry import load_experiment
+
+    return matrix.resolve(load_campaign(file), load_experiment)
+
+
+def records_of(matrix: Matrix, store: str | None) -> Records:
+    """The campaign's records, in the file's store or another. Raises InvalidInput."""
+    from chaos.campaign.opening import open_store
+    from chaos.campaign.records import Records
+
+    return Records(open_store(store or matrix.file.store))
+
+
+def facts_of(matrix: Matrix, records: Records) -> list[tuple[Cell, Facts]]:
+    """Every committed run of a campaign, judged from its history. Raises StoreError and InvalidInput."""
+    found = ((cell, records.of_cell(cell.key)) for cell in matrix.cells)
+    return [(cell, run_of(cell, commit, records)) for cell, commit in found if commit is not None]
+
+
+def run_of(cell: Cell, commit: Commit, records: Records) -> Facts:
+    """A committed run, judged from its history. Raises StoreError where it is not what was committed, or was committed
+    for another cell."""
+    from chaos.campaign.stores import StoreError
+    from chaos.statistics import facts
+
+    run = facts.of_folder(records.folder(commit, paths.cache() / "campaigns"))
+    wanted = {"hash": cell.to_json()["hash"], "seed": cell.seed}
+    wrong = [f"its {name} is {run.plan.get(name)}" for name, value in wanted.items() if run.plan.get(name) != value]
+    made_with = (run.plan.get("versions") or {}).get("opensearch")
+    if made_with != cell.version and cell.experiment.topology.versions == (cell.version,):
+        wrong.append(f"its OpenSearch is {made_with}")
+    if wrong:
+        raise StoreError(f"store {records.store.address}: the run of {cell.name} is another's: {'; '.join(wrong)}")
+    return run
+
+
+def plan(file: File, store: StoreOption = None) -> None:
+    """Print the cells, how long they may take, and what is committed already. Starts and writes nothing."""
+    from chaos.campaign import progress
+
+    matrix = loaded(file)
+    done = progress.of_cells(matrix.cells, records_of(matrix, store), matrix.file.retry)
+    say(f"campaign {matrix.file.name}: {text.plural(len(matrix.cells), 'cell')}, store {store or matrix.file.store}")
+    for cell in (each for each in matrix.cells if each.repeat == 0):
+        profile = "" if cell.profile == "default" else f" ({cell.profile} of {cell.of})"
+        say(f"  {cell.experiment.name}{profile} on {cell.experiment.topology.name}, OpenSearch {cell.version}")
+    say(f"  each {len(matrix.file.every_seed)} times: seeds {', '.join(map(str, matrix.file.every_seed))}")
+    for each in matrix.excluded:
+        say(f"  left out: {each.what}: {each.because}")
+    say(f"  {done.tally}")
+    _print_estimate(matrix, done)
+
+
+def _print_estimate(matrix: Matrix, done: Progress) -> None:
+    from chaos.campaign import progress
+
+    left = [each.cell for each in done.cells if each.commit is None]
+    estimate, machines = progress.estimated(left, done.commits), matrix.file.budget.machines
+    if not left:
+        say("  nothing is left to do")
+        return
+    most = "at most " if estimate.bounded else ""
+    say(
+        f"  left: {text.plural(len(left), 'cell')}, {most}{estimate.hours:.1f} h on one machine",
+    )
+    if machines > 1:
+        say(f"  on {machines} machines: {most}{estimate.hours / machines:.1f} h")
+    if estimate.bounded:
+        never = f"{', '.join(estimate.bounded)} {'was' if len(estimate.bounded) == 1 else 'were'} never run"
+        say(f"  {never} here: the longest that its plan allows is counted")
+    wall = matrix.file.budget.wall
+    if wall is not None:
+        say(f"  budget: {wall.text} for each worker; what is left then is made by the next")
+
+
+def run(
+    file: File, store: StoreOption = None, out_folder: Out = SCRATCH, keep: Keep = False, quiet: Quiet = False
+) -> None:
+    """Make all cells that are not committed yet, one after the other, on this machine."""
+    raise typer.Exit(int(_worked(file, store, "1/1", out_folder, keep, quiet)))
+
+
+def work(
+    file: File,
+    shard: Annotated[
+        str, typer.Option("--shard", help="The I-th of N parts, from 1: for CI matrices, Slurm arrays, indexed Jobs.")
+    ],
+    store: StoreOption = None,
+    out_folder: Out = SCRATCH,
+    keep: Keep = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make the cells of one shard that are not committed yet. Nothing schedules: each machine is given its number."""
+    raise typer.Exit(int(_worked(file, store, shard, out_folder, keep, quiet)))
+
+
+def _worked(file: Path, store: str | None, shard: str, out_folder: Path, keep: bool, quiet: bool) -> Exit:
+    from chaos.base.console import Reporter
+    from chaos.campaign.machine import Machine
+    from chaos.campaign.matrix import Shard
+    from chaos.campaign.worker import Worker
+    from chaos.run.stopping import Stop, signals
+
+    part, matrix = Shard.parse(shard), loaded(file)
+    if part.of > matrix.file.budget.machines:
+        raise InvalidInput(
+            f"--shard {shard}: the budget of {file} is {text.plural(matrix.file.budget.machines, 'machine')}",
+            remedy="raise budget.machines, or use fewer shards",
+        )
+    _refuse_unfit(matrix, out_folder)
+    records, reporter, stop = records_of(matrix, store), Reporter(quiet=quiet), Stop()
+    try:
+        with signals(stop, reporter):
+            done = Worker(matrix, records, Machine(), out_folder, reporter, stop, keep=keep).work(part)
+    finally:
+        reporter.close()
+    made = f"{len(done.made)} committed, {done.failed} attempts failed, {done.surplus} surplus, {done.left} left"
+    say(f"campaign {matrix.file.name}, shard {shard}: {made}")
+    return done.exit_code
+
+
+def _refuse_unfit(matrix: Matrix, out_folder: Path) -> None:
+    """What keeps every run from beginning on this machine is said once, before the first. Raises InvalidInput."""
+    from chaos.run import space
+    from chaos.run.leftovers import refuse_leftovers
+    from chaos.targets.labs import kinds
+
+    kinds.require(kinds.DEFAULT)
+    refuse_leftovers()
+    one_of_each = {cell.experiment.name: cell.experiment for cell in matrix.cells}
+    largest = max(one_of_each.values(), key=lambda each: space.of_record(each).bytes)
+    space.refuse_scarce(space.wanted([largest], out_folder, kind=kinds.DEFAULT, own_lab=True, times=1))
+
+
+def status(
+    file: File,
+    store: StoreOption = None,
+    cells: Annotated[bool, typer.Option("--cells", help="List every cell with its key.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """How far a campaign is, from its store alone."""
+    from chaos.campaign import progress
+
+    matrix = loaded(file)
+    done = progress.of_cells(matrix.cells, records_of(matrix, store), matrix.file.retry)
+    if as_json:
+        out.print(json.dumps(_status_json(done), indent=1), markup=False)
+        return
+    say(f"campaign {matrix.file.name}: {done.tally}")
+    for each in done.cells:
+        trouble = each.state in (progress.State.GIVEN_UP, progress.State.REFUSED) or each.lost or each.errors
+        if cells or trouble:
+            outcome = f": {each.commit.outcome}" if each.commit else ""
+            retried = f"; lost {each.lost}, errors {each.errors}" if each.lost or each.errors else ""
+            why = f"; {each.why}" if each.why else ""
+            say(f"  {each.cell.key[:12]}  {each.cell.name}: {each.state}{outcome}{retried}{why}")
+    if not as_json:
+        _print_estimate(matrix, done)
+
+
+def _status_json(done: Progress) -> dict[str, Any]:
+    return {
+        "tally": done.tally,
+        "cells": [
+            {
+                "key": each.cell.key,
+                **each.cell.to_json(),
+                "state": each.state,
+                "outcome": each.commit.outcome if each.commit else None,
+                "lost": each.lost,
+                "errors": each.errors,
+                "surplus": each.surplus,
+                "why": each.why,
+            }
+            for each in done.cells
+        ],
+    }
+
+
+def verify(file: File, store: StoreOption = None) -> None:
+    """Hold every committed run against its manifest: each file's SHA-256, none missing, none beside."""
+    matrix = loaded(file)
+    records = records_of(matrix, store)
+    wrong = checked = files = 0
+    for cell in matrix.cells:
+        if (commit := records.of_cell(cell.key)) is None:
+            continue
+        checked, files = checked + 1, files + len(commit.manifest)
+        found = records.verify(commit, paths.cache() / "campaigns")
+        wrong += bool(found)
+        for says in found:
+            say(f"  {cell.key[:12]}  {cell.name}: {says}")
+    say(f"{text.plural(checked, 'committed run')} with {files} files: {wrong or 'none'} differ from what was committed")
+    raise typer.Exit(int(Exit.ERROR if wrong else Exit.PASS))
+
+
+def report(
+    file: File,
+    store: StoreOption = None,
+    page: Annotated[Path, typer.Option("-o", "--out", help="The page over all runs; its trend goes beside it.")] = Path(
+        "campaign.html"
+    ),
+) -> None:
+    """The pages `suite` and `trend` over all committed runs; the worst run is the exit code. See also `scorecard`."""
+    from chaos.report.suite import suite_page
+    from chaos.report.trend import trend_page
+
+    if page.suffix != ".html":
+        raise InvalidInput(f"{page}: expected a name that ends in .html")
+    matrix = loaded(file)
+    runs = [run for _, run in facts_of(matrix, records_of(matrix, store))]
+    if not runs:
+        raise InvalidInput(f"no cell of {matrix.campaign.file} is committed yet")
+    trend = page.with_name(f"{page.stem}-trend.html")
+    pages: tuple[tuple[Path, Callable[..., Path]], ...] = ((page, suite_page), (trend, trend_page))
+    for where, draw in pages:
+        try:
+            where.parent.mkdir(parents=True, exist_ok=True)
+            draw(runs, where)
+        except OSError as error:
+            raise InvalidInput(f"cannot write {where}: {error.strerror}") from error
+        say(f"{where}: {len(runs)} of {text.plural(len(matrix.cells), 'cell')}")
+    codes = [Exit(int(run.findings.get("exit_code", Exit.ERROR))) for run in runs]
+    raise typer.Exit(int(min(codes, key=SEVERITY.index)))
+
+
+def rerun(
+    file: File,
+    key: Annotated[str, typer.Argument(help="The cell's key, or how it begins (`campaign status --cells`).")],
+    out_folder: Annotated[Path, typer.Option("--out", help="Where the run's folder goes.")] = Path("reports"),
+) -> None:
+    """Make the run of one cell again, for its own sake: the store is neither asked nor written."""
+    from chaos.base.console import Reporter
+    from chaos.registry import PROVIDERS
+    from chaos.run.spec import carry_out
+
+    matrix = loaded(file)
+    cell = matrix.cell(key)
+    result = carry_out(cell.spec(matrix.campaign.file), out=out_folder, providers=PROVIDERS, reporter=Reporter())
+    print_verdict(cell.name, result.folder, result.findings)
+    raise typer.Exit(int(result.exit_code))
+
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "plan": plan,
+    "run": run,
+    "work": work,
+    "status": status,
+    "verify": verify,
+    "report": report,
+    "rerun": rerun,
+}

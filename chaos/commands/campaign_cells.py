@@ -1,0 +1,59 @@
+"""Cells of a campaign as pytest runs them: each by a worker, through the store, unless it is committed already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from chaos.base.console import Reporter
+from chaos.base.errors import Aborted, ChaosError, Lacking
+from chaos.campaign.machine import Machine
+from chaos.campaign.matrix import Cell
+from chaos.campaign.progress import State, of_cell
+from chaos.campaign.worker import Worker
+from chaos.commands.campaign import SCRATCH, loaded, records_of, run_of
+from chaos.run.options import RunResult
+from chaos.run.stopping import Stop, signals
+
+
+class CampaignCells:
+    """A campaign's cells, in its order, and the result of each. Raises InvalidInput for a wrong file."""
+
+    def __init__(self, file: Path, says: Callable[[str], None]) -> None:
+        self.file = file
+        self._matrix = loaded(file)
+        self._records = records_of(self._matrix, None)
+        self._says = says
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        return self._matrix.cells
+
+    def result(self, cell: Cell) -> RunResult:
+        """That of the committed run, which is made first where there is none.
+
+        Raises Aborted for a signal, Lacking for what this machine lacks, ChaosError where it cannot be had.
+        """
+        commit = self._records.of_cell(cell.key)
+        if commit is None:
+            self._make(cell)
+            commit = self._records.of_cell(cell.key)
+        else:
+            self._says(f"{cell.name} is committed already, by {commit.run}")
+        if commit is None:
+            found = of_cell(cell, self._records, self._matrix.file.retry)
+            kind = Lacking if found.state is State.REFUSED else ChaosError
+            raise kind(f"{cell.name} could not be made: {found.state}: {found.why or 'see the lines above'}")
+        run = run_of(cell, commit, self._records)
+        assert run.folder is not None
+        return RunResult(run.folder, run.findings, commit.clean)
+
+    def _make(self, cell: Cell) -> None:
+        reporter, stop = Reporter(), Stop()
+        try:
+            with signals(stop, reporter):
+                Worker(self._matrix, self._records, Machine(), SCRATCH, reporter, stop).work(cells=[cell])
+        finally:
+            reporter.close()
+        if stop.asked:
+            raise Aborted(stop.reason or "stopped")

@@ -1,0 +1,23 @@
+"""The program that makes one run of a campaign, for its worker (:mod:`chaos.campaign.child`)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from chaos.base.console import Reporter, keep_clean
+from chaos.campaign import child
+from chaos.registry import GRAMMAR, PROVIDERS
+from chaos.run.options import RunResult
+from chaos.run.spec import RunSpec, carry_out
+
+
+def _carry(spec: Mapping[str, Any], out: Path) -> RunResult:
+    return carry_out(RunSpec.from_json(spec, GRAMMAR.experiment), out=out, providers=PROVIDERS, reporter=Reporter())
+
+
+if __name__ == "__main__":
+    keep_clean()
+    sys.exit(child.serve(_carry))

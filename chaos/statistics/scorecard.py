@@ -1,0 +1,488 @@
+"""A scorecard of releases: which promises a cluster kept, broke, or is not proven to keep, by version.
+
+A promise is an expectation of an experiment, in a phase, or what every run promises of its data. Its verdict over runs
+is that of a series (:mod:`.series`); what is counted beside it is runs. No single number is made of it all: promises
+are not alike, and a sum would hide the one that matters.
+
+Between two releases a promise that was kept and is broken comes first. Whether so many runs can show that is said
+beside it (:mod:`.shares`), and never decides whether it is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import pairwise
+from typing import Any
+
+from chaos.base import text
+from chaos.base.intervals import LEVEL, clopper_pearson
+from chaos.checks.measure import Verdict
+from chaos.checks.reasons import Outcome
+from chaos.checks.verdict import Counts
+from chaos.definitions.topology import ordered
+from chaos.statistics import series as judging
+from chaos.statistics import shares
+from chaos.statistics.facts import Facts, raw_verdict
+from chaos.statistics.facts import known as known_value
+from chaos.statistics.machines import classes
+from chaos.statistics.series import SeriesFinding
+
+VERSION = 1
+CONTROL = "control"
+"""The tag of planted weaknesses: their runs must fail."""
+RULE_OF_THREE = 3.0
+"""Nothing lost of n bounds the share that is lost by 3/n with 95 %."""
+
+
+class State(StrEnum):
+    """Of a promise, in one version."""
+
+    KEPT = "kept"
+    BROKEN = "broken"
+    OPEN = "not proven"
+
+
+STATES = {
+    Counts.PASS: State.KEPT,
+    Counts.RELAXED: State.KEPT,
+    Counts.UNEXPECTED_PASS: State.KEPT,
+    Counts.WEAKNESS: State.BROKEN,
+    Counts.KNOWN_WEAKNESS: State.BROKEN,
+    Counts.INCONCLUSIVE: State.OPEN,
+}
+
+
+@dataclass(frozen=True)
+class Group:
+    """The runs of one experiment, on one topology, in one version. ``planned``: how many there should be; ``origins``:
+    of each run its cell's key, command and hashes."""
+
+    of: str
+    """The experiment beside which it is shown."""
+    experiment: str
+    profile: str
+    topology: str
+    version: str
+    planned: int
+    runs: tuple[Facts, ...]
+    origins: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def is_control(self) -> bool:
+        return any(CONTROL in (run.experiment.get("tags") or []) for run in self.runs)
+
+    @property
+    def does_nothing(self) -> bool:
+        """Whether nothing is done to the cluster in any phase."""
+        phases = [phase for run in self.runs for phase in run.experiment.get("phases") or []]
+        return bool(phases) and not any(phase.get(key) for phase in phases for key in ("inject", "do", "during"))
+
+    @property
+    def counted(self) -> list[Facts]:
+        return [run for run in self.runs if run.excluded is None]
+
+
+@dataclass(frozen=True)
+class Promised:
+    """A promise in one version. ``kept``, ``broken``, ``open``: runs that count. ``bounds``: of the share of runs that
+    break it, exact, with 95 %."""
+
+    state: State
+    known: bool
+    """Broken as far as the experiment's file says that it is."""
+    kept: int
+    broken: int
+    open: int
+    bounds: tuple[float, float]
+    says: str
+    machines: tuple[str, ...]
+
+    @property
+    def decided(self) -> int:
+        return self.kept + self.broken
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "bounds": list(self.bounds), "machines": list(self.machines)}
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A promise in all versions; one that is missing was not run."""
+
+    of: str
+    experiment: str
+    profile: str
+    topology: str
+    id: str
+    title: str
+    by_version: Mapping[str, Promised]
+
+    @property
+    def name(self) -> str:
+        return f"{self.experiment} on {self.topology}: {self.title}"
+
+    def to_json(self) -> dict[str, Any]:
+        named = {name: getattr(self, name) for name in ("of", "experiment", "profile", "topology", "id", "title")}
+        return {**named, "by_version": {version: each.to_json() for version, each in self.by_version.items()}}
+
+
+class Change(StrEnum):
+    """What became of a promise between two releases, worst first."""
+
+    REGRESSION = "regression"
+    NEWLY_BROKEN = "broken, and not proven before"
+    NO_LONGER_PROVEN = "no longer proven"
+    MENDED = "mended"
+
+
+CHANGES = {
+    (State.KEPT, State.BROKEN): Change.REGRESSION,
+    (State.OPEN, State.BROKEN): Change.NEWLY_BROKEN,
+    (State.KEPT, State.OPEN): Change.NO_LONGER_PROVEN,
+    (State.BROKEN, State.KEPT): Change.MENDED,
+}
+
+
+@dataclass(frozen=True)
+class Shift:
+    """A promise that changed from one release to the next. ``chance``: of so many runs that break it, or more, if both
+    releases break it as often. ``other_machines``: both sides were run on other classes of machines."""
+
+    change: Change
+    promise: Promise
+    before: str
+    after: str
+    chance: float
+    other_machines: bool
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the runs alone show it."""
+        return self.chance <= 1 - LEVEL
+
+    @property
+    def says(self) -> str:
+        a, b = self.promise.by_version[self.before], self.promise.by_version[self.after]
+        counts = (
+            f"broken in {a.broken} of {a.decided} runs of {self.before}, in {b.broken} of {b.decided} of {self.after}"
+        )
+        if self.change in (Change.NO_LONGER_PROVEN, Change.MENDED):
+            return counts
+        if self.is_shown:
+            return f"{counts}; were both broken as often, it would come to this in {self.chance:.1%} of cases"
+        return f"{counts}, which runs alone do not show (by chance in {self.chance:.0%} of cases)"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "change": self.change,
+            "promise": self.promise.name,
+            "profile": self.promise.profile,
+            "before": self.before,
+            "after": self.after,
+            "says": self.says,
+            "chance": self.chance,
+            "shown_by_runs": self.is_shown,
+            "other_machines": self.other_machines,
+        }
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The promises of one version and profile. ``whole``: runs that count in which nothing that was expected was
+    missed; ``bounds``: of their share, exact, with 95 %."""
+
+    version: str
+    profile: str
+    kept: int
+    broken: int
+    known: int
+    """Of those broken, so many within what is known."""
+    open: int
+    runs: int
+    whole: int
+    left_out: int
+    missing: int
+    bounds: tuple[float, float]
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "bounds": list(self.bounds)}
+
+
+@dataclass(frozen=True)
+class Data:
+    """What was read back in one version. ``unknown``: runs whose read-back says nothing."""
+
+    version: str
+    runs: int
+    acknowledged: int
+    lost: int
+    unknown: int
+
+    @property
+    def bound(self) -> float | None:
+        """The share of acknowledged writes that may be lost, with 95 %; None where some were, or none was checked."""
+        return RULE_OF_THREE / self.acknowledged if self.acknowledged and not self.lost else None
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "bound": self.bound}
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A control, or an experiment that does nothing. ``as_it_must``: runs that ended as they must."""
+
+    experiment: str
+    version: str
+    runs: int
+    as_it_must: int
+    otherwise: tuple[str, ...]
+    """The other runs, each with its outcome."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "otherwise": list(self.otherwise)}
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A run that gives no numbers, or a cell without a run."""
+
+    what: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Scorecard:
+    """All of it. ``detectable``: (before, after) → runs of each side, and the share that so many can show."""
+
+    versions: tuple[str, ...]
+    promises: tuple[Promise, ...]
+    shifts: tuple[Shift, ...]
+    tallies: tuple[Tally, ...]
+    data: tuple[Data, ...]
+    controls: tuple[Tried, ...]
+    faultless: tuple[Tried, ...]
+    left_out: tuple[LeftOut, ...]
+    machines: tuple[str, ...]
+    groups: tuple[Group, ...]
+    detectable: Mapping[tuple[str, str], tuple[int, int, float | None]] = field(default_factory=dict)
+
+    def told(self, change: Change) -> list[tuple[str, str, Shift]]:
+        """(what, how, its first promise) of a change: each promise, but of those that are no longer proven each
+        experiment once, since what keeps a run from counting keeps all its promises open."""
+        if change is not Change.NO_LONGER_PROVEN:
+            return [(shift.promise.name, shift.says, shift) for shift in self.of(change)]
+        found: dict[tuple[str, str, str, str], list[Shift]] = {}
+        for shift in self.of(change):
+            at = (shift.promise.experiment, shift.promise.topology, shift.before, shift.after)
+            found.setdefault(at, []).append(shift)
+        return [
+            (f"{experiment} on {topology}", f"{text.plural(len(shifts), 'promise')}; {_why_open(shifts)}", shifts[0])
+            for (experiment, topology, _, _), shifts in found.items()
+        ]
+
+    def of(self, change: Change) -> list[Shift]:
+        return [shift for shift in self.shifts if shift.change is change]
+
+    @property
+    def outcome(self) -> Outcome:
+        """Weakness with a regression, or a promise of the newest version that is broken beyond what is known."""
+        if self.of(Change.REGRESSION) or self._newest(State.BROKEN, known=False):
+            return Outcome.WEAKNESS
+        wrong = any(each.otherwise for each in (*self.controls, *self.faultless))
+        return Outcome.INCONCLUSIVE if wrong or self._newest(State.OPEN) or not self.promises else Outcome.PASS
+
+    def _newest(self, state: State, known: bool | None = None) -> int:
+        newest = self.versions[-1] if self.versions else ""
+        found = [each.by_version[newest] for each in self.promises if newest in each.by_version]
+        return sum(each.state is state and known in (None, each.known) for each in found)
+
+    @property
+    def sentence(self) -> str:
+        """The point, in a line."""
+        if not self.versions:
+            return "No run is committed yet."
+        newest = self.versions[-1]
+        kept, broken, open_ = (self._newest(state) for state in (State.KEPT, State.BROKEN, State.OPEN))
+        known = self._newest(State.BROKEN, known=True)
+        said = (
+            f"OpenSearch {newest}: {kept} promises kept, {broken} broken ({known} of them known), {open_} not proven."
+        )
+        if len(self.versions) == 1:
+            return said
+        regressed = [shift for shift in self.of(Change.REGRESSION) if shift.after == newest]
+        before = self.versions[-2]
+        if regressed:
+            verb = "is" if len(regressed) == 1 else "are"
+            return f"{text.plural(len(regressed), 'promise')} that {before} kept {verb} broken. {said}"
+        open_now = sum(shift.after == newest for shift in self.of(Change.NO_LONGER_PROVEN))
+        also = f", {open_now} of them are no longer proven" if open_now else ""
+        return f"No promise that {before} kept is seen broken{also}. {said}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "format": VERSION,
+            "kind": "scorecard",
+            "outcome": self.outcome,
+            "summary": self.sentence,
+            "level": LEVEL,
+            "versions": list(self.versions),
+            "changes": [shift.to_json() for shift in self.shifts],
+            "tallies": [each.to_json() for each in self.tallies],
+            "promises": [each.to_json() for each in self.promises],
+            "detectable": [
+                {"before": a, "after": b, "runs": [m, n], "share": share, "power": shares.POWER}
+                for (a, b), (m, n, share) in self.detectable.items()
+            ],
+            "data": [each.to_json() for each in self.data],
+            "controls": [each.to_json() for each in self.controls],
+            "faultless": [each.to_json() for each in self.faultless],
+            "left_out": [vars(each) for each in self.left_out],
+            "machines": list(self.machines),
+            "runs": [
+                {"experiment": group.experiment, "version": group.version, **origin}
+                for group in self.groups
+                for origin in group.origins
+            ],
+        }
+
+
+def _why_open(shifts: Sequence[Shift]) -> str:
+    says = list(dict.fromkeys(shift.promise.by_version[shift.after].says for shift in shifts))
+    return text.clip(says[0], 160) + (" …" if len(says) > 1 else "")
+
+
+def evaluate(groups: Sequence[Group], left_out: Iterable[LeftOut] = ()) -> Scorecard:
+    """The scorecard of these runs. Pure. ``left_out``: what else is missing, beside the runs that give no numbers."""
+    versions = tuple(sorted({group.version for group in groups}, key=ordered))
+    ordinary = [group for group in groups if not group.is_control]
+    promises = tuple(_promises(ordinary, versions))
+    pairs = list(pairwise(versions))
+    shifts = [shift for pair in pairs for promise in promises for shift in _shift(promise, *pair)]
+    order = list(Change)
+    return Scorecard(
+        versions=versions,
+        promises=promises,
+        shifts=tuple(sorted(shifts, key=lambda shift: (order.index(shift.change), not shift.is_shown))),
+        tallies=tuple(_tallies(ordinary, promises, versions)),
+        data=tuple(_data(ordinary, versions)),
+        controls=tuple(_tried(group, Outcome.WEAKNESS) for group in groups if group.is_control),
+        faultless=tuple(_tried(group, Outcome.PASS) for group in ordinary if group.does_nothing),
+        left_out=(*_left_out(groups), *left_out),
+        machines=classes(run for group in groups for run in group.runs),
+        groups=tuple(groups),
+        detectable={pair: _detectable(ordinary, *pair) for pair in pairs},
+    )
+
+
+def _promises(groups: Sequence[Group], versions: Sequence[str]) -> Iterator[Promise]:
+    """In the order of groups and of their expectations."""
+    found: dict[tuple[str, str, str, str, str], tuple[str, dict[str, Promised]]] = {}
+    for group in groups:
+        if not group.runs:
+            continue
+        for finding in judging.evaluate(group.runs, group.planned).findings:
+            at = (group.of, group.experiment, group.profile, group.topology, finding.target.id)
+            found.setdefault(at, (finding.title, {}))[1][group.version] = _promised(finding, group)
+    for (of, experiment, profile, topology, id), (title, by) in found.items():
+        shown = {version: by[version] for version in versions if version in by}
+        yield Promise(of, experiment, profile, topology, id, title, shown)
+
+
+def _promised(finding: SeriesFinding, group: Group) -> Promised:
+    verdicts = [_verdict(finding, run) for run in group.counted]
+    kept, broken = (sum(each is wanted for each in verdicts) for wanted in (Verdict.PASS, Verdict.FAIL))
+    return Promised(
+        state=STATES[finding.counts_as],
+        known=finding.counts_as is Counts.KNOWN_WEAKNESS,
+        kept=kept,
+        broken=broken,
+        open=len(verdicts) - kept - broken,
+        bounds=clopper_pearson(broken, kept + broken),
+        says=finding.says,
+        machines=classes(group.runs),
+    )
+
+
+def _verdict(finding: SeriesFinding, run: Facts) -> Verdict:
+    """What one run says of it by itself: what hangs on the machine decides nothing."""
+    item = run.by_id.get(finding.target.id)
+    if item is None or item["verdict"] == "inconclusive":
+        return Verdict.INCONCLUSIVE
+    return raw_verdict(item, finding.target.comparison, finding.target.value)
+
+
+def _shift(promise: Promise, before: str, after: str) -> Iterator[Shift]:
+    a, b = promise.by_version.get(before), promise.by_version.get(after)
+    if a is None or b is None or (change := CHANGES.get((a.state, b.state))) is None:
+        return
+    chance = shares.chance_of_more(a.broken, a.decided, b.broken, b.decided) if a.decided and b.decided else 1.0
+    yield Shift(change, promise, before, after, chance, a.machines != b.machines)
+
+
+def _tallies(groups: Sequence[Group], promises: Sequence[Promise], versions: Sequence[str]) -> Iterator[Tally]:
+    for profile in dict.fromkeys(group.profile for group in groups):
+        for version in versions:
+            mine = [group for group in groups if (group.profile, group.version) == (profile, version)]
+            if not mine:
+                continue
+            counted = [run for group in mine for run in group.counted]
+            whole = sum(not _missed(run) for run in counted)
+            made = [
+                each.by_version[version] for each in promises if each.profile == profile and version in each.by_version
+            ]
+            states = [each.state for each in made]
+            yield Tally(
+                version=version,
+                profile=profile,
+                kept=states.count(State.KEPT),
+                broken=states.count(State.BROKEN),
+                known=sum(each.known for each in made),
+                open=states.count(State.OPEN),
+                runs=len(counted),
+                whole=whole,
+                left_out=sum(len(group.runs) for group in mine) - len(counted),
+                missing=sum(max(0, group.planned - len(group.runs)) for group in mine),
+                bounds=clopper_pearson(whole, len(counted)),
+            )
+
+
+def _missed(run: Facts) -> bool:
+    return any(item["verdict"] == "fail" for item in run.by_id.values()) or bool(run.ended)
+
+
+def _data(groups: Sequence[Group], versions: Sequence[str]) -> Iterator[Data]:
+    for version in versions:
+        runs = [run for group in groups if group.version == version for run in group.runs]
+        rows = [(run.findings.get("tables") or {}).get("writes") or {} for run in runs]
+        read = [row for row in rows if known_value(row.get("value"), "count") is not None]
+        yield Data(
+            version,
+            len(runs),
+            sum(int(row.get("acknowledged") or 0) for row in read),
+            sum(int(row["value"]) for row in read),
+            len(rows) - len(read),
+        )
+
+
+def _tried(group: Group, must: Outcome) -> Tried:
+    otherwise = tuple(f"{run.name}: {run.outcome}" for run in group.runs if run.outcome != must)
+    return Tried(group.experiment, group.version, len(group.runs), len(group.runs) - len(otherwise), otherwise)
+
+
+def _left_out(groups: Sequence[Group]) -> Iterator[LeftOut]:
+    for group in groups:
+        for run in group.runs:
+            if run.excluded is not None:
+                yield LeftOut(f"{group.experiment} {group.version}, run {run.name}", run.excluded)
+
+
+def _detectable(groups: Sequence[Group], before: str, after: str) -> tuple[int, int, float | None]:
+    """Of the experiment with the fewest runs that count: what can be shown everywhere."""
+    counts: dict[tuple[str, str, str], dict[str, int]] = {}
+    for group in groups:
+        counts.setdefault((group.experiment, group.profile, group.topology), {})[group.version] = len(group.counted)
+    both = [(by[before], by[after]) for by in counts.values() if before in by and after in by]
+    m, n = min(both, key=sum, default=(0, 0))
+    return m, n, shares.detectable(m, n) if m and n else None

@@ -1,0 +1,203 @@
+"""The commands of campaigns and the scorecard, on made-up runs in a store, without a lab."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import campaignkit as kit
+import pytest
+import synthetic
+from shipped import ROOT
+from unit.statistics.test_commands import Cli, checked, cli  # noqa: F401
+
+from chaos.base.errors import Exit
+
+OLD, NEW = "2.19.6", "3.8.0"
+EXPERIMENTS = {
+    "zone-network-slowdown": "default",
+    "zone-network-slowdown-tuned": "tuned",
+    "planted-data-loss": "control",
+}
+
+
+def campaign(folder: Path, repeats: int, names: tuple[str, ...] = tuple(EXPERIMENTS)) -> Path:
+    files = {name: next((ROOT / "experiments").rglob(f"{name}.yaml")) for name in names}
+    entries = [
+        f"{{file: {file}, of: zone-network-slowdown, profile: tuned}}" if name.endswith("-tuned") else str(file)
+        for name, file in files.items()
+    ]
+    file = folder / "stand-in.yaml"
+    file.write_text(
+        f"apiVersion: opensearch-chaos/v1\nkind: campaign\nname: stand-in\nstore: {folder / 'store'}\n"
+        f"matrix:\n  experiments: [{', '.join(entries)}]\n  versions: [{OLD}, {NEW}]\nrepeats: {repeats}\n"
+    )
+    return file
+
+
+def story_of(cell: Any, worse: bool = True) -> synthetic.Story:
+    """Zones slow down harmlessly, but for the newer version's stock settings; the control loses writes."""
+    if "control" in cell.experiment.tags:
+        made = synthetic.lost_writes()
+    else:
+        made = synthetic.slow_zone()
+        if worse and cell.version == NEW and cell.profile == "default":
+            made.chapters[2].read = synthetic.healthy(late=0.05)
+    made.name = cell.experiment.name
+    return made
+
+
+Filled = Callable[..., Path]
+
+
+@pytest.fixture
+def filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Filled:
+    """A campaign with its store; ``skip``: cells that are not committed."""
+    monkeypatch.setenv("OPENSEARCH_CHAOS_CACHE", str(tmp_path / "cache"))
+
+    def fill(repeats: int = 1, skip: Callable[[Any], bool] = lambda cell: False, **given: Any) -> Path:
+        file = campaign(tmp_path, repeats, **given)
+        records = kit.records_at(tmp_path / "store")
+        machine = {"processors": 2, "memory_gb": 25, "architecture": "x86_64"}
+        for cell in kit.matrix_of(file).cells:
+            if not skip(cell):
+                versions = {"opensearch": cell.version, "kernel": "6.18.4-x"}
+                plan = {"versions": versions, "machine": machine, "hash": cell.to_json()["hash"]}
+                kit.commit_story(records, cell, tmp_path / "made", story_of(cell), **plan)
+        return file
+
+    return fill
+
+
+def test_validate_knows_campaigns(cli: Cli, filled: Filled) -> None:  # noqa: F811
+    code, out, _ = cli("validate", campaign(filled().parent, 3))
+    assert code == 0 and "valid campaign stand-in of 18 cells" in out
+
+
+def test_a_wrong_campaign_is_refused_with_its_place(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    file = campaign(tmp_path, 1)
+    file.write_text(file.read_text() + "retries: 3\n")
+    for command in (("validate",), ("campaign", "plan"), ("campaign", "run"), ("scorecard",)):
+        code, _, err = cli(*command, file)
+        assert code == Exit.USAGE and re.search(r"stand-in.yaml:9:1: .*retries", err), err
+    assert not (tmp_path / "store").exists()
+
+
+def test_plan_says_what_is_committed_and_how_long_the_rest_takes(cli: Cli, filled: Filled) -> None:  # noqa: F811
+    file = filled(2, skip=lambda cell: cell.repeat == 1)
+    code, out, _ = cli("campaign", "plan", file)
+    assert code == 0 and "12 cells" in out and "6 of 12 cells committed (6 pass); 6 not made yet" in out
+    assert "left: 6 cells, 0.2 h on one machine" in out  # 6 of 120 s each, as earlier runs took
+    assert "zone-network-slowdown-tuned (tuned of zone-network-slowdown) on 3az-tuned, OpenSearch 3.8.0" in out
+
+
+def test_status_tells_of_every_cell(cli: Cli, filled: Filled) -> None:  # noqa: F811
+    file = filled(1, skip=lambda cell: cell.version == NEW)
+    code, out, _ = cli("campaign", "status", file, "--json")
+    cells = json.loads(out)["cells"]
+    assert code == 0 and [each["state"] for each in cells] == ["committed", "not made yet"] * 3
+    code, out, _ = cli("campaign", "status", file, "--cells")
+    assert out.count("committed: pass") == 3 and cells[0]["key"][:12] in out
+
+
+def test_verify_finds_what_was_changed(cli: Cli, filled: Filled, tmp_path: Path) -> None:  # noqa: F811
+    file = filled()
+    code, out, _ = cli("campaign", "verify", file)
+    assert (
+        code == 0 and out.startswith("6 committed runs with ") and out.endswith("none differ from what was committed\n")
+    )
+    next((tmp_path / "store").rglob("plan.json")).write_text("{}")
+    code, out, _ = cli("campaign", "verify", file)
+    assert code == Exit.ERROR and "plan.json: it is not what was committed" in out and "1 differ" in out
+
+
+def test_report_draws_suite_and_trend(cli: Cli, filled: Filled, tmp_path: Path) -> None:  # noqa: F811
+    file = filled()
+    code, out, _ = cli("campaign", "report", file, "-o", tmp_path / "all.html")
+    assert code in (Exit.WEAKNESS, Exit.DIRTY) and "6 of 6 cells" in out  # the controls fail
+    assert (tmp_path / "all.html").is_file() and (tmp_path / "all-trend.html").is_file()
+
+
+def test_nothing_committed_is_no_page(cli: Cli, filled: Filled, tmp_path: Path) -> None:  # noqa: F811
+    file = filled(skip=lambda cell: True)
+    for command in (("campaign", "report"), ("scorecard",)):
+        code, _, err = cli(*command, file, "-o", tmp_path / "page.html")
+        assert code == Exit.USAGE and "committed yet" in err and not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize("arguments", [("--shard", "3/2"), ("--shard", "2/2"), ("--shard", "x")])
+def test_shards_beyond_the_budget_are_refused(
+    arguments: tuple[str, ...],
+    cli: Cli,  # noqa: F811
+    filled: Filled,
+) -> None:
+    code, _, err = cli("campaign", "work", filled(skip=lambda cell: True), *arguments)
+    assert code == Exit.USAGE and "--shard" in err
+
+
+def test_the_scorecard_names_the_regression_first(cli: Cli, filled: Filled, tmp_path: Path) -> None:  # noqa: F811
+    file = filled(5, skip=lambda cell: (cell.version, cell.profile, cell.seed) == (NEW, "tuned", 3))
+    page = tmp_path / "scorecard.html"
+    code, out, _ = cli("scorecard", file, "-o", page)
+    assert code == Exit.WEAKNESS
+    assert "scorecard: WEAKNESS  1 promise that 2.19.6 kept is broken. OpenSearch 3.8.0:" in out
+    assert "regression: zone-network-slowdown on 3az-standby: read.good" in out
+    checked(page)
+    html = " ".join(re.sub("<[^>]+>", " ", page.read_text().split("</style>")[1]).split())
+    first = html[: html.index("Promises and runs")]
+    assert (
+        "Kept before, broken now: 1" in first
+        and "in 5 of 5 of 3.8.0; were both broken as often, it would come to this in 0.4%" in first
+    )
+    for said in (
+        "show, in 80% of cases, that a promise which was never broken is broken in",
+        "planted-data-loss end as a weakness 2.19.6 5 of 5",
+        "seed 3: not run: not made yet",
+        "opensearch-chaos campaign rerun stand-in.yaml",
+        "All runs were made on machines of one class: x86_64, 2 processors, 25 GB, kernel 6.18",
+        "small heaps",
+    ):
+        assert said in html, said
+    data = json.loads(page.with_suffix(".json").read_text())
+    assert data["outcome"] == "weakness" and len(data["runs"]) == 29
+    assert data["changes"][0]["change"] == "regression"
+    assert all(each["plan_hash"] and each["record_hash"] for each in data["runs"])
+
+
+def test_surplus_is_never_read(cli: Cli, filled: Filled, tmp_path: Path) -> None:  # noqa: F811
+    """Another attempt lies beside each committed one, as a worker that came second leaves it; it is no run at all."""
+    file = filled()
+    for attempt in list((tmp_path / "store" / "attempts").glob("*/*")):
+        other = attempt.parent / "20261128T000000Z-surplus" / "run" / "plan.json"
+        other.parent.mkdir(parents=True)
+        other.write_text("not even JSON")
+    for command in (("campaign", "verify"), ("campaign", "status")):
+        assert cli(*command, file)[0] == 0
+    assert cli("scorecard", file, "-o", tmp_path / "page.html")[0] in (Exit.WEAKNESS, Exit.INCONCLUSIVE)
+
+
+@pytest.mark.parametrize(
+    ("laid", "says"),
+    [
+        ({"hash": "another"}, "its hash is another"),
+        ({"seed": 77}, "its seed is 77"),
+        ({"versions": {"opensearch": "1.0.0"}}, "1.0.0"),
+    ],
+)
+def test_a_run_that_was_committed_for_another_cell_is_refused(
+    laid: dict[str, Any],
+    says: str,
+    cli: Cli,  # noqa: F811
+    filled: Filled,
+    tmp_path: Path,
+) -> None:
+    file = filled(1, skip=lambda cell: True, names=("zone-network-slowdown",))
+    cell = kit.matrix_of(file).cells[0]
+    plan = {"hash": cell.to_json()["hash"], "versions": {"opensearch": cell.version}} | laid
+    kit.commit_story(kit.records_at(tmp_path / "store"), cell, tmp_path / "made", story_of(cell), **plan)
+    for command in (("scorecard",), ("campaign", "report")):
+        code, _, err = cli(*command, file, "-o", tmp_path / "page.html")
+        assert code == Exit.ERROR and says in err and not (tmp_path / "page.html").exists()
