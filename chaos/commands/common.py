@@ -56,6 +56,17 @@ Objectives = Annotated[
     ),
 ]
 
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="A value instead of the file's, by its path: load.write.rate=50/s, guards.cluster.red=40s, "
+        "expect.read.good='>= 99%'. Again for another one.",
+        metavar="PATH=VALUE",
+        show_default=False,
+    ),
+]
+
 
 def refuse_given(context: typer.Context, names: Sequence[str], why: str) -> None:
     """Raises InvalidInput when one of these options stands on the command line, where it would do nothing.

@@ -15,6 +15,7 @@ from chaos.commands.common import (
     Home,
     LabKind,
     Objectives,
+    Overrides,
     TopologyOption,
     Uncontrolled,
     for_each,
@@ -45,6 +46,7 @@ def run(
     ] = None,
     of_kind: LabKind = None,
     objective: Objectives = None,
+    given_values: Overrides = None,
     retry: Annotated[
         str | None,
         typer.Option(
@@ -76,7 +78,7 @@ def run(
     (vary): that of the comparison."""
     from chaos.base.console import Reporter
     from chaos.commands import sides
-    from chaos.definitions import objectives
+    from chaos.definitions import objectives, overriding
     from chaos.definitions.existing import is_existing
     from chaos.definitions.varied import Varied
     from chaos.observe.proof import problems
@@ -96,9 +98,15 @@ def run(
         raise InvalidInput("--dry-run prints a plan and --quiet a verdict", remedy="leave one out")
     controlled = not no_controller
     good = objectives.parse(objective or (), GRAMMAR.operations, streams=True)
+    overrides = overriding.parse(given_values or ())
     loaded = for_each(
         lambda file: load_experiment(
-            file, topology=topology, controlled=controlled, good=good, sides=on is None or not is_existing(on)
+            file,
+            topology=topology,
+            controlled=controlled,
+            good=good,
+            sides=on is None or not is_existing(on),
+            overrides=overrides,
         ),
         experiments,
     )

@@ -1006,12 +1006,15 @@ class Experiment(Strict):
     rates: dict[str, PositiveFrequency] = Field(default_factory=dict)
     good_in_file: dict[str, Duration] = Field(default_factory=dict)
     """What the file says of objectives (s) that were given on the command line instead; ``load`` has those in force."""
+    overrides: dict[str, str] = Field(default_factory=dict)
+    """Values that ``--set`` put into the file's place, by their paths, as they were written; what they mean is above."""
 
     @model_serializer(mode="wrap")
     def _without_what_is_off(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """An experiment without a controller or SLIs keeps the normal form, and so the hash, that it always had."""
         data: dict[str, Any] = handler(self)
-        return {key: value for key, value in data.items() if value or key not in ("controller", "good_in_file", "slis")}
+        off = ("controller", "good_in_file", "overrides", "slis")
+        return {key: value for key, value in data.items() if value or key not in off}
 
     @property
     def controller_zones(self) -> tuple[str, ...]:
