@@ -121,12 +121,14 @@ def _resolve(data: Any, model: Any, path: str) -> Iterator[str | int]:
     """The parts of a path, one after the other. ``data`` None: nothing is there yet."""
     walked, rest = "", path
     while rest:
+        part: str | int
         if isinstance(data, list):
             part, key, rest = _item(data, rest, walked)
+            data = data[part]
         else:
             key, rest = _key(data, model, rest, walked)
             part = key
-        data = data[part] if isinstance(data, list) or (isinstance(data, Mapping) and part in data) else None
+            data = data.get(key) if isinstance(data, Mapping) else None
         model = _below(model, part)
         walked = ".".join(each for each in (walked, key) if each)
         yield part

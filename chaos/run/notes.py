@@ -1,8 +1,8 @@
 """What is said of a plan before anything runs, without refusing it: for ``validate``, ``plan``, plan.json and the page.
 
-Values that the command line gave, delays that may not bite, what arithmetic says of expectations (:mod:`chaos.checks.foreseen`), green that cannot come or
-not in time, faults on links that no request takes, what of documents is not compared, programs that are not on this
-machine.
+Values that the command line gave, delays that may not bite, what arithmetic says of expectations
+(:mod:`chaos.checks.foreseen`), green that cannot come or not in time, faults on links that no request takes, what of
+documents is not compared, programs that are not on this machine.
 """
 
 from __future__ import annotations
