@@ -270,7 +270,7 @@ def _check(metric: str, kind: str, order: int, words: Words, meaning: str, helps
     return Check(
         metric,
         "duration",
-        lambda record, expected, span: measure(record, expected, span, kind),  # type: ignore[arg-type]
+        lambda record, expected, span: measure(record, expected, span, kind),
         words,
         group="recovery",
         meaning=f"{meaning} {SEEN_HOW}",

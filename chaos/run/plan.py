@@ -28,8 +28,14 @@ from chaos.definitions.actions import (
     Decommission,
     ExcludeVotes,
     IncludeVotes,
+    IndexClose,
+    IndexCreate,
+    IndexDelete,
+    IndexOpen,
     Recommission,
     Reindex,
+    Reroute,
+    RetryFailed,
     Weights,
 )
 from chaos.definitions.detection import Detection
@@ -237,7 +243,11 @@ def _inverse(action: ActionParams) -> str | None:
         return "votes are given back, if nobody else has taken any away since"
     if isinstance(action, Reindex):
         return "what still copies is ended, and the copy deleted"
-    assert isinstance(action, Recommission | IncludeVotes)
+    if isinstance(action, IndexCreate):
+        return f"the index {action.index} is deleted"
+    if isinstance(action, IndexClose):
+        return f"the index {action.index} is opened"
+    assert isinstance(action, Recommission | IncludeVotes | Reroute | RetryFailed | IndexOpen | IndexDelete)
     return None
 
 
