@@ -133,7 +133,7 @@ def _holds(expression: Expression, names: frozenset[str]) -> bool:
     return bool(expression.evaluate(named))
 
 
-def _wants_chaos(config: pytest.Config) -> bool:
+def asks_for_chaos(config: pytest.Config) -> bool:
     """True when ``-m`` asks for chaos at all, with whatever tags."""
     expression = _expression(config)
     if expression is None:
@@ -146,7 +146,7 @@ def _wants_chaos(config: pytest.Config) -> bool:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{MARKER}: runs on a real cluster that is broken on purpose")
     config.addinivalue_line("markers", "topology(name): the topology of the fixture `lab`")
-    if not _wants_chaos(config):
+    if not asks_for_chaos(config):
         if config.getoption(ON) is not None:
             raise pytest.UsageError(f"{ON}: no experiment is asked for; add -m {MARKER}")
         return
@@ -332,7 +332,7 @@ def _refuse_there(config: pytest.Config, experiments: Mapping[Path, Experiment])
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    if file_path.suffix not in SUFFIXES or not _wants_chaos(parent.config):
+    if file_path.suffix not in SUFFIXES or not asks_for_chaos(parent.config):
         return None
     if not _is_asked_for(file_path, parent.config) or not _is_experiment(file_path):
         return None
@@ -371,7 +371,7 @@ def _has_sides(path: Path) -> bool:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave chaos out unless it is asked for; experiments of one topology one after the other, to share a lab."""
-    if not _wants_chaos(config):
+    if not asks_for_chaos(config):
         left_out = [item for item in items if item.get_closest_marker(MARKER)]
         if left_out:
             config.hook.pytest_deselected(items=left_out)
