@@ -20,6 +20,7 @@ from chaos.commands.common import (
     for_each,
     out,
     print_step,
+    refuse_address,
 )
 from chaos.commands.rehearsing import refuse_without
 
@@ -116,6 +117,7 @@ def plan(
     from chaos.registry import GRAMMAR, PROVIDERS, load_experiment
     from chaos.run.execution import refuse_lacking
 
+    refuse_address(on)
     if for_change:
         _refuse_for_change(on, as_json=as_json)
     if fis:

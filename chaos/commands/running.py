@@ -22,6 +22,7 @@ from chaos.commands.common import (
     on_known,
     out,
     print_verdict,
+    refuse_address,
     say,
     say_error,
 )
@@ -89,6 +90,7 @@ def run(
     from chaos.run.spec import On, RunSpec, carry_out
     from chaos.targets.labs import kinds
 
+    refuse_address(on)
     kind = of_kind or DEFAULT_LAB
     if on is not None and of_kind is not None:
         raise InvalidInput("--lab is for a lab of its own, and --on names one that is there", remedy="leave one out")
