@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 import typer
@@ -41,82 +41,82 @@ from chaos.commands.workloads import workload_check, workload_list
 app = typer.Typer(
     name="opensearch-chaos",
     help="Chaos experiments on real OpenSearch clusters, with verdicts that can be trusted.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-lab_app = typer.Typer(help="A cluster to play with: up, status, exec, down.", no_args_is_help=True)
-app.add_typer(lab_app, name="lab")
-workload_app = typer.Typer(help="Documents and searches of a load: check, import, list.", no_args_is_help=True)
-app.add_typer(workload_app, name="workload")
-target_app = typer.Typer(help="A cluster that exists, by its file: check, rights.", no_args_is_help=True)
-app.add_typer(target_app, name="target")
-gameday_app = typer.Typer(
-    help="Game days: scheduled, gated, announced, stoppable, on the record.", no_args_is_help=True
-)
-app.add_typer(gameday_app, name="gameday")
-campaign_app = typer.Typer(
-    help="Many runs, on one machine or on many: plan, run, work, status, verify, report, rerun.", no_args_is_help=True
-)
-app.add_typer(campaign_app, name="campaign")
-fis_app = typer.Typer(help="Faults by AWS FIS: preflight, policy, export, acceptance.", no_args_is_help=True)
-app.add_typer(fis_app, name="fis")
 
 
 @app.callback(invoke_without_command=True)
 def _main(
+    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     if version:
         out.print(chaos.__version__)
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
-COMMANDS: tuple[Callable[..., None], ...] = (
-    run,
-    validate,
-    plan,
-    faults,
-    done,
-    report,
-    init,
-    compare,
-    baseline,
-    judge,
-    suite,
-    trend,
-    scorecard,
-    export,
-    audit,
-    observe,
-    failover,
-    nemesis,
-    hunt,
-    upstream,
-    recover,
-    doctor,
+def _group(name: str, says: str, commands: Mapping[str, Callable[..., None]], panel: str) -> typer.Typer:
+    """Commands of one word more: ``lab up``."""
+    made = typer.Typer(help=says, no_args_is_help=True)
+    app.add_typer(made, name=name, rich_help_panel=panel)
+    for each, command in commands.items():
+        made.command(each)(command)
+    return made
+
+
+FIRST, RUN, JUDGE = "First steps", "Write and run experiments", "Judge, compare and draw runs"
+EXISTING, GAMEDAYS, LABS, UPSTREAM = "Clusters that exist", "Game days", "Labs and this machine", "Bugs of OpenSearch"
+PANELS: Mapping[str, tuple[Callable[..., None], ...]] = {
+    FIRST: (doctor, init),
+    RUN: (run, validate, plan, faults, done, nemesis, hunt),
+    JUDGE: (report, judge, compare, baseline, suite, trend, scorecard, export),
+    EXISTING: (audit, observe, failover),
+    GAMEDAYS: (),
+    LABS: (recover,),
+    UPSTREAM: (upstream,),
+}
+"""The groups of ``--help`` in their order, each with its commands in theirs; commands of two words come after."""
+for panel, commands in PANELS.items():
+    for command in commands:
+        app.command(rich_help_panel=panel)(command)
+app.command("docker-image", rich_help_panel=LABS)(docker_image)
+app.command("fis-endpoint", rich_help_panel=EXISTING)(fis_endpoint)
+lab_app = _group(
+    "lab",
+    "A cluster to play with: up, status, exec, down.",
+    {"up": lab_up, "status": lab_status, "down": lab_down},
+    FIRST,
 )
-"""In the order in which ``--help`` lists them."""
-for command in COMMANDS:
-    app.command()(command)
-app.command("docker-image")(docker_image)
-app.command("fis-endpoint")(fis_endpoint)
-lab_app.command("up")(lab_up)
-lab_app.command("status")(lab_status)
 lab_app.command("exec", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(lab_exec)
-lab_app.command("down")(lab_down)
-workload_app.command("check")(workload_check)
-workload_app.command("list")(workload_list)
-workload_app.command("import")(workload_import)
-target_app.command("check")(target_check)
-target_app.command("rights")(target_rights)
-for name, each in gameday.COMMANDS.items():
-    gameday_app.command(name)(each)
-for name, each in campaign.COMMANDS.items():
-    campaign_app.command(name)(each)
-for name, command in (fis.COMMANDS | fis_acceptance.COMMANDS).items():
-    fis_app.command(name)(command)
+_group(
+    "workload",
+    "Documents and searches of a load: check, import, list.",
+    {"check": workload_check, "list": workload_list, "import": workload_import},
+    RUN,
+)
+_group(
+    "target",
+    "A cluster that exists, by its file: check, rights.",
+    {"check": target_check, "rights": target_rights},
+    EXISTING,
+)
+_group("gameday", "Game days: scheduled, gated, announced, stoppable, on the record.", gameday.COMMANDS, GAMEDAYS)
+_group(
+    "campaign",
+    "Many runs, on one machine or on many: plan, run, work, status, verify, report, rerun.",
+    campaign.COMMANDS,
+    RUN,
+)
+_group(
+    "fis",
+    "Faults by AWS FIS: preflight, policy, export, acceptance.",
+    fis.COMMANDS | fis_acceptance.COMMANDS,
+    EXISTING,
+)
 
 INTERRUPTED = 130
 """What typer makes of a Ctrl-C where no run has its own handler, as during a download."""

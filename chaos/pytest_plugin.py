@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from chaos.commands.python_runs import OperationResult, PhaseResult
     from chaos.commands.running_on import Runs
     from chaos.definitions import Duration, Experiment, Topology
+    from chaos.definitions.overriding import Override
     from chaos.faults.fault import Fault
     from chaos.run.execution import Execution
     from chaos.run.options import RunResult
@@ -44,6 +45,7 @@ CAMPAIGN = "--chaos-campaign"
 OF_LABS = ("--chaos-lab", "--chaos-opensearch-home", "--chaos-topology")
 """Options of which nothing would come on a cluster that exists."""
 OBJECTIVE = "--chaos-objective"
+SET = "--chaos-set"
 RETRY = "--chaos-retry-inconclusive"
 FAIL_ON_KNOWN = "--chaos-fail-on-known"
 NOT_OF_CELLS = (ON, *OF_LABS, "--chaos-seed", "--chaos-experiments", OBJECTIVE, RETRY)
@@ -95,6 +97,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="what is good, instead of what each experiment says: read=100ms, write=1s, or 100ms for both",
     )
     group.addoption(
+        SET,
+        action="append",
+        default=[],
+        metavar="PATH=VALUE",
+        help="a value instead of what each experiment's file says, by its path: load.write.rate=50/s",
+    )
+    group.addoption(
         RETRY,
         default=None,
         metavar="DURATION",
@@ -135,7 +144,7 @@ def _holds(expression: Expression, names: frozenset[str]) -> bool:
     return bool(expression.evaluate(named))
 
 
-def _wants_chaos(config: pytest.Config) -> bool:
+def asks_for_chaos(config: pytest.Config) -> bool:
     """True when ``-m`` asks for chaos at all, with whatever tags."""
     expression = _expression(config)
     if expression is None:
@@ -148,7 +157,7 @@ def _wants_chaos(config: pytest.Config) -> bool:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{MARKER}: runs on a real cluster that is broken on purpose")
     config.addinivalue_line("markers", "topology(name): the topology of the fixture `lab`")
-    if not _wants_chaos(config):
+    if not asks_for_chaos(config):
         for option in (ON, CAMPAIGN):
             if config.getoption(option) is not None:
                 raise pytest.UsageError(f"{option}: no experiment is asked for; add -m {MARKER}")
@@ -183,17 +192,18 @@ def _read_campaign(config: pytest.Config) -> None:
 
 def _read_options(config: pytest.Config) -> None:
     """What is wrong with an option is said before anything is collected."""
-    objective, retry = config.getoption(OBJECTIVE), config.getoption(RETRY)
-    if not objective and retry is None:
+    objective, retry, given = config.getoption(OBJECTIVE), config.getoption(RETRY), config.getoption(SET)
+    if not objective and retry is None and not given:
         return  # so that whoever only collects loads nothing of ours
     from chaos.base.errors import InvalidInput
-    from chaos.definitions import objectives
+    from chaos.definitions import objectives, overriding
 
     try:
         from chaos.registry import GRAMMAR  # raises for another package that is broken
         from chaos.run.retrying import Retries
 
         config.stash[_OBJECTIVES] = objectives.parse(objective, GRAMMAR.operations, OBJECTIVE)
+        config.stash[_OVERRIDES] = overriding.parse(given, SET)
         if retry is not None:
             config.stash[_RETRIES] = Retries.parse(retry, RETRY)
     except InvalidInput as error:
@@ -293,6 +303,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if config.getoption("collectonly", False):
         return
     experiments = {item.path: item.experiment for item in session.items if isinstance(item, ExpectationItem)}
+    in_python = [item for item in session.items if MARKER in item.keywords and not isinstance(item, ExpectationItem)]
+    if config.getoption(SET) and any(item.get_closest_marker(MARKER) for item in in_python):
+        raise pytest.UsageError(f"{SET}: of experiments' files, and {in_python[0].nodeid} is a test in Python")
     if _ON in config.stash:
         broken = session.testsfailed and not config.getoption("continue_on_collection_errors", False)
         if session.items and not broken:  # else pytest says itself what is wrong, and runs nothing
@@ -350,7 +363,7 @@ def _refuse_there(config: pytest.Config, experiments: Mapping[Path, Experiment])
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    if file_path.suffix not in SUFFIXES or not _wants_chaos(parent.config):
+    if file_path.suffix not in SUFFIXES or not asks_for_chaos(parent.config):
         return None
     if _CAMPAIGN in parent.config.stash:
         is_it = file_path.resolve() == parent.config.stash[_CAMPAIGN].file
@@ -392,7 +405,7 @@ def _has_sides(path: Path) -> bool:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave chaos out unless it is asked for; experiments of one topology one after the other, to share a lab."""
-    if not _wants_chaos(config):
+    if not asks_for_chaos(config):
         left_out = [item for item in items if item.get_closest_marker(MARKER)]
         if left_out:
             config.hook.pytest_deselected(items=left_out)
@@ -455,7 +468,7 @@ class ExperimentFile(pytest.File):
             if not _selects(expression, tag, (tags | {MARKER}) - {tag}):
                 return
         try:
-            self.experiment = _with_objectives(self.config, self.experiment)
+            self.experiment = _with_objectives(self.config, self._with_overrides())
         except InvalidInput as error:
             raise self.CollectError(str(error)) from None
         names: dict[str, int] = {}
@@ -472,6 +485,15 @@ class ExperimentFile(pytest.File):
         yield ExpectationItem.from_parent(
             self, name="the run itself is valid and clean", experiment=self.experiment, finding=None
         )
+
+    def _with_overrides(self) -> Experiment:
+        """The experiment with the values that an option gave; read again, as each is held to what a file is held to."""
+        from chaos.registry import load_experiment
+
+        given = self.config.stash.get(_OVERRIDES, ())
+        if not given:
+            return self.experiment
+        return load_experiment(self.path, topology=self.config.getoption("--chaos-topology"), overrides=given)
 
     def result(self) -> RunResult:
         """Run the experiment once, or once more if that was inconclusive and the option says so.
@@ -722,6 +744,7 @@ def _refuse_loads(item: pytest.Item, error: BaseException | None) -> None:
 
 
 _POOL = pytest.StashKey["LabPool"]()
+_OVERRIDES: pytest.StashKey[tuple[Override, ...]] = pytest.StashKey()
 _OBJECTIVES: pytest.StashKey[Mapping[str, Duration]] = pytest.StashKey()
 _RETRIES: pytest.StashKey[Retries] = pytest.StashKey()
 _ON: pytest.StashKey[Runs] = pytest.StashKey()

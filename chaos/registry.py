@@ -45,6 +45,7 @@ METRICS = {
         of_controllers=check.of_controllers,
         of_replicas=check.of_replicas,
         promise=check.promise,
+        command=check.command,
     )
     for metric, operation, check in catalogue.metrics(operations.names(WORKLOADS))
 }

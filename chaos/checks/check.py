@@ -54,6 +54,7 @@ class Check:
     that made answers late are held against its verdict. ``doubt``: (record, span, same) → the value without what this
     machine made late, and why, where the verdict hangs on that. ``of_controllers``: it has a value only where failover
     controllers are part of the run; ``of_replicas``: only where an index of the load is of segment replication.
+    ``command``: a line of it names a program, whose exit code is its value.
     ``foresee``: what the plan does not give it, in words and with the number that is needed. ``meaning``: what it
     stands for, in a sentence or two; ``helps``: remedies of ``report/meanings.yaml``, in the order in which to try
     them. ``promise``: a count that every run which measures it wants to be 0, whether a line of ``expect`` says so or
@@ -79,6 +80,7 @@ class Check:
     foresee: Callable[[Prospect], Iterable[str]] | None = None
     meaning: str = ""
     promise: bool = False
+    command: bool = False
     less_is_better: bool = False
     helps: tuple[str, ...] = ()
     tables: Mapping[str, Callable[[Record], Any]] = field(default_factory=dict)

@@ -252,6 +252,15 @@ class ClusterSight:
         return None
 
 
+class ClusterViews:
+    """Who sees the state of the cluster again and again, and tells others of it: the cluster is asked but once."""
+
+    def tell(self, told: Callable[[View], None]) -> None:
+        """From now on ``told`` gets each state that is to be believed, in the thread of whoever asked: it must not
+        wait."""
+        raise NotImplementedError
+
+
 class Steering:
     """Controllers that tell the load's clients which nodes to use."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -16,6 +17,9 @@ from chaos.commands.common import (
 
 
 def faults(
+    kind: Annotated[
+        str | None, typer.Argument(help="One kind, or all that begin so: node.kill, disk.", show_default=False)
+    ] = None,
     topology: Annotated[
         str | None, typer.Option("--topology", help="What can be had on it; default on each kind's own example.")
     ] = None,
@@ -25,22 +29,36 @@ def faults(
 ) -> None:
     """Print the catalogue of faults: parameters, mechanism, proof, undo, and what can be had here."""
     from chaos.faults import documentation
-    from chaos.registry import PROVIDERS
+    from chaos.registry import FAULTS, PROVIDERS
 
     if as_markdown:
-        if topology is not None or as_json or of_kind is not None:
-            raise InvalidInput("--markdown is the same page everywhere", remedy="leave --topology, --json, --lab out")
+        if topology is not None or as_json or of_kind is not None or kind is not None:
+            raise InvalidInput(
+                "--markdown is the same page everywhere", remedy="leave the kind, --topology, --json and --lab out"
+            )
         print(documentation.markdown(PROVIDERS), end="")
         return
     lab_kind = of_kind or DEFAULT_LAB
     unavailable = unavailable_on(lab_kind, topology)
+    chosen = None if kind is None else named(kind, FAULTS)
     if as_json:
-        print(documentation.as_json(topology, unavailable, PROVIDERS))
+        print(documentation.as_json(topology, unavailable, PROVIDERS, chosen))
         return
-    for line in documentation.text(unavailable, PROVIDERS):
+    for line in documentation.text(unavailable, PROVIDERS, chosen):
         out.print(line, markup=False)
     if lab_kind == DEFAULT_LAB and os.geteuid() != 0:
         out.print("A local lab needs root, which this is not.")
+
+
+def named(given: str, kinds: Iterable[str]) -> frozenset[str]:
+    """The kind of this name, or those of this family (``disk``). Raises InvalidInput, with the nearest, for none."""
+    from chaos.definitions.source import did_you_mean
+
+    known = list(kinds)
+    found = {each for each in known if each == given} or {each for each in known if each.startswith(f"{given}.")}
+    if not found:
+        raise InvalidInput(f"there is no kind of fault {given}", remedy=did_you_mean(given, known))
+    return frozenset(found)
 
 
 def unavailable_on(lab_kind: str, topology: str | None = None) -> dict[str, list[str]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -56,6 +58,17 @@ Objectives = Annotated[
     ),
 ]
 
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="A value instead of the file's, by its path: load.write.rate=50/s, guards.cluster.red=40s, "
+        "expect.read.good='>= 99%'. Again for another one.",
+        metavar="PATH=VALUE",
+        show_default=False,
+    ),
+]
+
 
 def refuse_given(context: typer.Context, names: Sequence[str], why: str) -> None:
     """Raises InvalidInput when one of these options stands on the command line, where it would do nothing.
@@ -68,6 +81,16 @@ def refuse_given(context: typer.Context, names: Sequence[str], why: str) -> None
             if source is not None and source.name == "COMMANDLINE":
                 shown = parameter.opts[0] if parameter.opts[0].startswith("-") else parameter.name.upper()
                 raise InvalidInput(f"{shown}: {why}", remedy="leave it out")
+
+
+def refuse_address(on: str | Path | None) -> None:
+    """Raises InvalidInput where an address stands in the place of a lab's name, or of a cluster's file."""
+    if on is not None and re.match(r"https?:/", str(on)):
+        address = re.sub(r"^(https?):/+", r"\1://", str(on))
+        raise InvalidInput(
+            f"--on {address}: an address says not whose cluster it is, nor how far one may go there",
+            remedy=f"write its file first: opensearch-chaos init --from {address}",
+        )
 
 
 SIGN = {
@@ -166,8 +189,22 @@ def print_step(step: Any) -> None:
     for key in ("mechanism", "resolved"):
         if step.get(key):
             out.print(f"    {key}: {step[key]}", markup=False)
-    for move in step.get("moves", []):
-        out.print(f"    move: {move}", markup=False)
     inverse = step.get("inverse")
-    for line in inverse if isinstance(inverse, list) else [inverse] if inverse else []:
-        out.print(f"    inverse: {line}", markup=False)
+    inverses = inverse if isinstance(inverse, list) else [inverse] if inverse else []
+    for what, lines in (("move", step.get("moves", [])), ("inverse", inverses)):
+        for line in folded(lines):
+            out.print(f"    {what}: {line}", markup=False)
+
+
+SHOWN, ALIKE = 3, 6
+"""Of at least so many lines alike, that differ in one word each, so many are shown."""
+
+
+def folded(lines: Sequence[str]) -> list[str]:
+    """Lines of which many in a row do the same to others: the first of them, and how many more there are. ``plan
+    --json`` has all."""
+    found: list[str] = []
+    for _, some in itertools.groupby(lines, key=lambda line: line.partition(" ")[0]):
+        alike = list(some)
+        found += alike if len(alike) < ALIKE else [*alike[:SHOWN], f"… and {len(alike) - SHOWN} more like these"]
+    return found

@@ -14,22 +14,25 @@ from chaos.commands.common import (
     DEFAULT_LAB,
     Definitions,
     Objectives,
+    Overrides,
     TopologyOption,
     Uncontrolled,
     for_each,
     out,
     print_step,
+    refuse_address,
 )
 from chaos.commands.rehearsing import refuse_without
 
 
 def validate(
     files: Annotated[list[Path], typer.Argument(help="Experiment or topology files, or folders of them.")],
+    given_values: Overrides = None,
 ) -> None:
     """Check definitions; needs no cluster. Errors name file, line and column."""
     from chaos.commands import sides
     from chaos.commands.campaign import loaded
-    from chaos.definitions import load_topology
+    from chaos.definitions import load_topology, overriding
     from chaos.definitions.existing import load_existing
     from chaos.definitions.loading import load_workload
     from chaos.definitions.upstream import load_case
@@ -39,11 +42,15 @@ def validate(
     from chaos.run.execution import offers_for
 
     found = [f for given in files for f in (sorted(given.rglob("*.yaml")) if given.is_dir() else [given])]
+    overrides = overriding.parse(given_values or ())
     if not found:
         raise InvalidInput(f"no definitions in {', '.join(map(str, files))}", remedy="name a .yaml file or a folder")
 
     def check(file: Path) -> str:
-        if (kind := _kind(file)) == "topology":
+        kind = _kind(file)
+        if overrides and kind not in (None, "experiment"):
+            raise InvalidInput(f"{file}: a {kind}, and {overriding.OPTION} is of experiments", remedy="leave it out")
+        if kind == "topology":
             return f"topology {load_topology(file).name}"
         if kind == "existing":
             return f"target {load_existing(file).written.name}"
@@ -54,7 +61,7 @@ def validate(
         if kind == "campaign":
             matrix = loaded(file)
             return f"campaign {matrix.file.name} of {text.plural(len(matrix.cells), 'cell')}"
-        experiment = load_experiment(file, sides=True)
+        experiment = load_experiment(file, sides=True, overrides=overrides)
         said[file] = notes.of(experiment, experiment.seed, offers_for(experiment, PROVIDERS))
         if isinstance(experiment, Varied):
             sides.refuse_wrong(experiment)
@@ -80,6 +87,7 @@ def plan(
     no_controller: Uncontrolled = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     objective: Objectives = None,
+    given_values: Overrides = None,
     on: Annotated[
         Path | None,
         typer.Option(
@@ -109,18 +117,22 @@ def plan(
     With --on it reads the cluster, and in AWS FIS what of ours is there already. With --fis it makes experiments of AWS
     FIS that do nothing, and deletes their templates.
     """
-    from chaos.definitions import objectives
+    from chaos.definitions import objectives, overriding
     from chaos.registry import GRAMMAR, PROVIDERS, load_experiment
     from chaos.run.execution import refuse_lacking
 
+    refuse_address(on)
     if for_change:
         _refuse_for_change(on, as_json=as_json)
     if fis:
         refuse_without(on)
     controlled = not no_controller
     good = objectives.parse(objective or (), GRAMMAR.operations, streams=True)
+    overrides = overriding.parse(given_values or ())
     loaded = for_each(
-        lambda file: load_experiment(file, topology=topology, controlled=controlled, good=good, sides=on is None),
+        lambda file: load_experiment(
+            file, topology=topology, controlled=controlled, good=good, sides=on is None, overrides=overrides
+        ),
         experiments,
     )
     if on is not None:

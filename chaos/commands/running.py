@@ -15,12 +15,14 @@ from chaos.commands.common import (
     Home,
     LabKind,
     Objectives,
+    Overrides,
     TopologyOption,
     Uncontrolled,
     for_each,
     on_known,
     out,
     print_verdict,
+    refuse_address,
     say,
     say_error,
 )
@@ -45,6 +47,7 @@ def run(
     ] = None,
     of_kind: LabKind = None,
     objective: Objectives = None,
+    given_values: Overrides = None,
     retry: Annotated[
         str | None,
         typer.Option(
@@ -76,7 +79,7 @@ def run(
     (vary): that of the comparison."""
     from chaos.base.console import Reporter
     from chaos.commands import sides
-    from chaos.definitions import objectives
+    from chaos.definitions import objectives, overriding
     from chaos.definitions.existing import is_existing
     from chaos.definitions.varied import Varied
     from chaos.observe.proof import problems
@@ -87,6 +90,7 @@ def run(
     from chaos.run.spec import On, RunSpec, carry_out
     from chaos.targets.labs import kinds
 
+    refuse_address(on)
     kind = of_kind or DEFAULT_LAB
     if on is not None and of_kind is not None:
         raise InvalidInput("--lab is for a lab of its own, and --on names one that is there", remedy="leave one out")
@@ -96,9 +100,15 @@ def run(
         raise InvalidInput("--dry-run prints a plan and --quiet a verdict", remedy="leave one out")
     controlled = not no_controller
     good = objectives.parse(objective or (), GRAMMAR.operations, streams=True)
+    overrides = overriding.parse(given_values or ())
     loaded = for_each(
         lambda file: load_experiment(
-            file, topology=topology, controlled=controlled, good=good, sides=on is None or not is_existing(on)
+            file,
+            topology=topology,
+            controlled=controlled,
+            good=good,
+            sides=on is None or not is_existing(on),
+            overrides=overrides,
         ),
         experiments,
     )

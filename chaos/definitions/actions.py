@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, GetJsonSchemaHandler, StrictBool, StrictInt, model_validator
 from pydantic_core import core_schema
@@ -126,7 +126,86 @@ class Reindex(ActionParams):
         return f"copy the load's index to one with {listed}"
 
 
-ACTIONS: dict[str, type[ActionParams]] = {
-    action.kind: action for action in (Decommission, Recommission, Weights, ExcludeVotes, IncludeVotes, Reindex)
-}
+class Reroute(ActionParams):
+    """Ask the cluster to look again where copies may go (_cluster/reroute), as after a setting was changed."""
+
+    kind = "reroute"
+
+    def describe(self) -> str:
+        return "let the cluster look again where copies may go"
+
+
+class RetryFailed(ActionParams):
+    """Ask the cluster to try again copies that it has given up after five failures (_cluster/reroute?retry_failed)."""
+
+    kind = "retry_failed"
+
+    def describe(self) -> str:
+        return "let the cluster try again the copies that it has given up"
+
+
+IndexName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=200)]
+
+
+class OnIndex(ActionParams):
+    """What is done to one index that this experiment makes, never to the load's or to somebody else's."""
+
+    index: IndexName = Field(description="its name, for example archive")
+
+
+class IndexCreate(OnIndex):
+    """Make an index beside the load's; it is deleted at the end of the run."""
+
+    kind = "index_create"
+    settings: dict[str, Setting] = Field(
+        default_factory=dict, description="its settings, for example {number_of_replicas: 0}"
+    )
+
+    def describe(self) -> str:
+        listed = ", ".join(f"{name} {value}" for name, value in self.settings.items())
+        return f"make the index {self.index}{f' with {listed}' if listed else ''}"
+
+
+class IndexClose(OnIndex):
+    """Close an index that index_create has made."""
+
+    kind = "index_close"
+
+    def describe(self) -> str:
+        return f"close the index {self.index}"
+
+
+class IndexOpen(OnIndex):
+    """Open an index that index_close has closed."""
+
+    kind = "index_open"
+
+    def describe(self) -> str:
+        return f"open the index {self.index}"
+
+
+class IndexDelete(OnIndex):
+    """Delete an index that index_create has made."""
+
+    kind = "index_delete"
+
+    def describe(self) -> str:
+        return f"delete the index {self.index}"
+
+
+_KINDS: tuple[type[ActionParams], ...] = (
+    Decommission,
+    Recommission,
+    Weights,
+    ExcludeVotes,
+    IncludeVotes,
+    Reindex,
+    Reroute,
+    RetryFailed,
+    IndexCreate,
+    IndexClose,
+    IndexOpen,
+    IndexDelete,
+)
+ACTIONS: dict[str, type[ActionParams]] = {action.kind: action for action in _KINDS}
 """Every kind of action that a definition can name."""

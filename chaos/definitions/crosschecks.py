@@ -15,7 +15,21 @@ from chaos.base.errors import InvalidInput
 from chaos.base.operations import ADMIN, PAGED, OperationKind
 from chaos.base.units import Duration
 from chaos.definitions import decidable, notes, rolled, slis
-from chaos.definitions.actions import Decommission, ExcludeVotes, IncludeVotes, Recommission, Reindex, Weights
+from chaos.definitions.actions import (
+    Decommission,
+    ExcludeVotes,
+    IncludeVotes,
+    IndexClose,
+    IndexCreate,
+    IndexDelete,
+    IndexOpen,
+    OnIndex,
+    Recommission,
+    Reindex,
+    Reroute,
+    RetryFailed,
+    Weights,
+)
 from chaos.definitions.experiment import MOST_PAGED, ExperimentFile, LoadIndex, OperationFile, PhaseFile, judged_in
 from chaos.definitions.grammar import Grammar
 from chaos.definitions.selectors import LinkSelector, NodeSelector, candidates, no_service, resolve_links
@@ -50,6 +64,8 @@ class _State:
     """Whether the load's index is several, one after the other."""
     copied: bool = False
     """Whether the load's index was copied already."""
+    made: dict[str, str] = field(default_factory=dict)
+    """Indices that the experiment has made, each ``open`` or ``closed``."""
 
 
 OF_HELPERS = ("documents.lost_untold", "documents.told_failed_but_stored")
@@ -396,6 +412,10 @@ def _do(name: str, phase: PhaseFile, state: _State) -> Iterator[Problem]:
             state.voteless = None
         elif isinstance(action, Reindex):
             yield from _reindex(action, state, loc)
+        elif isinstance(action, OnIndex):
+            yield from _on_index(action, state, loc)
+        elif isinstance(action, Reroute | RetryFailed):
+            continue
         elif action.zone not in state.topology.zones:
             yield Problem((*loc, "zone"), unknown_zone(action.zone, state.topology))
         elif isinstance(action, Decommission):
@@ -489,6 +509,29 @@ def _reindex(action: Reindex, state: _State, loc: Loc) -> Iterator[Problem]:
     named = {name.removeprefix("index."): value for name, value in action.settings.items()}
     for problem in check_copies(with_settings(state.topology, named)):
         yield Problem((*loc, "settings"), problem.says)
+
+
+def _on_index(action: OnIndex, state: _State, loc: Loc) -> Iterator[Problem]:
+    """An index is made once, and closed, opened and deleted as it is then."""
+    name, where = action.index, (*loc, "index")
+    now = state.made.get(name)
+    if isinstance(action, IndexCreate):
+        if now is not None:
+            yield Problem(where, f"the index {name} is made already: expected another name, or index_delete before")
+        whole = with_settings(state.topology, {key.removeprefix("index."): v for key, v in action.settings.items()})
+        yield from (Problem((*loc, "settings"), each.says) for each in check_copies(whole))
+        state.made[name] = "open"
+        return
+    if now is None:
+        says = f"no index {name} is made here: expected index_create before"
+        yield Problem(where, f"{says}; the load's index, and others', are not touched")
+        return
+    if isinstance(action, IndexClose | IndexOpen) and now == ("open" if isinstance(action, IndexOpen) else "closed"):
+        yield Problem(where, f"the index {name} is {now} already: expected this left out")
+    if isinstance(action, IndexDelete):
+        del state.made[name]
+    else:
+        state.made[name] = "closed" if isinstance(action, IndexClose) else "open"
 
 
 def _recommission(action: Recommission, state: _State, loc: Loc) -> Iterator[Problem]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
@@ -19,7 +20,7 @@ from pydantic import (
 )
 from pydantic_core import core_schema
 
-from chaos.base.units import Duration, Malformed, Number, Percent
+from chaos.base.units import Duration, Malformed, Number, Percent, PositiveDuration
 from chaos.definitions.base import OneOrMore, Strict
 
 Unit = Literal["percent", "duration", "count", "number"]
@@ -32,7 +33,8 @@ class Metric:
     ``needs``: operations of their own, one of which must be in the load. ``operation``: the one that it is of; None
     for a metric of the cluster. ``of_writes``: it is about documents that the load writes; ``of_controllers``: about
     failover controllers; ``of_replicas``: about replicas that copy segments. ``promise``: every run that measures it
-    wants it to be 0, with or without a line.
+    wants it to be 0, with or without a line. ``command``: what a line names is a program with its arguments, and the
+    value is its exit code, which is to be 0.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Metric:
     of_controllers: bool = False
     of_replicas: bool = False
     promise: bool = False
+    command: bool = False
 
 
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
@@ -156,6 +159,43 @@ class _OfCount(_ComparisonSchema):
     pattern = rf"^{_SIGN}?\s*[0-9]+$"
 
 
+class CommandLine(Comparison):
+    """A program with its arguments, whose exit code is to be 0."""
+
+    words: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, given: Any) -> CommandLine:
+        """Raises :class:`Malformed`."""
+        if isinstance(given, CommandLine):
+            return given
+        if (
+            not isinstance(given, list | tuple)
+            or not given
+            or not all(isinstance(word, str) and word for word in given)
+        ):
+            raise Malformed(
+                f"cannot read {given!r}: expected a program and its arguments, for example [./check.sh, -v]"
+            )
+        return cls(unit="count", comparison="==", value=0.0, text=shlex.join(given), words=tuple(given))
+
+
+class _OfCommand:
+    """Publishes a command as the list of words that people write."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {
+            "type": "array",
+            "items": {"type": "string", "minLength": 1},
+            "minItems": 1,
+            "description": "a program and its arguments, run without a shell once the load has settled: exit code 0 "
+            "holds, 1 fails, 3 is inconclusive, anything else is an error",
+        }
+
+
 def _field(schema: type[_ComparisonSchema]) -> Any:
     return Annotated[Comparison, BeforeValidator(lambda given: Comparison.parse(given, schema.unit)), schema]
 
@@ -172,6 +212,11 @@ _TYPES: dict[Unit, Any] = {
     "count": _field(_OfCount),
     "number": _field(_OfNumber),
 }
+
+
+_COMMAND: Any = Annotated[Comparison, BeforeValidator(CommandLine.read), _OfCommand]
+COMMAND_WITHIN = Duration(30)
+"""How long a command may take where a line says nothing."""
 
 
 class KnownWeakness(Strict):
@@ -229,6 +274,11 @@ class ExpectationFile(Strict):
         description="why more is allowed here than every run promises about its data (acknowledged.lost: '<= 5')",
     )
 
+    within: PositiveDuration | None = Field(
+        default=None,
+        description=f"of a command: how long it may take, else it is inconclusive; default {COMMAND_WITHIN:g}s",
+    )
+
     @model_validator(mode="after")
     def _one_metric(self) -> ExpectationFile:
         named = self.named
@@ -237,6 +287,10 @@ class ExpectationFile(Strict):
             raise ValueError(f"expected exactly one metric, {got}; the metrics are {', '.join(self.metrics)}")
         if self.metrics[named[0]].whole_run and "phase" in self.model_fields_set:
             raise ValueError(f"{named[0]} is of the whole run: expected no phase")
+        if not self.metrics[named[0]].command and self.within is not None:
+            raise ValueError(f"within is of a command, and this line is of {named[0]}: expected no within")
+        if self.metrics[named[0]].command and self.known_weakness is not None and self.known_weakness.bound is not None:
+            raise ValueError("a command holds or fails, and has no bound: expected known_weakness with text alone")
         return self
 
     @property
@@ -276,7 +330,10 @@ def expectation_file(metrics: Mapping[str, Metric], named: Mapping[str, Unit]) -
             schema.setdefault("dependentSchemas", {})[metric] = {"not": {"required": ["phase"]}}
 
     fields: dict[str, Any] = {
-        re.sub(r"[^a-z0-9]", "_", metric): (_TYPES[each.unit] | None, Field(default=None, alias=metric))
+        re.sub(r"[^a-z0-9]", "_", metric): (
+            (_COMMAND if each.command else _TYPES[each.unit]) | None,
+            Field(default=None, alias=metric),
+        )
         for metric, each in metrics.items()
     }
     made = create_model("ExpectationFile", __base__=ExpectationFile, __doc__=ExpectationFile.__doc__, **fields)
@@ -285,7 +342,7 @@ def expectation_file(metrics: Mapping[str, Metric], named: Mapping[str, Unit]) -
     return made
 
 
-_NEW = ("known_bound", "because")
+_NEW = ("known_bound", "because", "command", "within")
 """Keys of an expectation's normal form that stand in it only where they are given."""
 
 
@@ -302,6 +359,7 @@ class Expectation(Strict):
 
     ``op`` is an operation of the load, or None for a metric of the cluster; ``quantity`` is the metric
     without the operation. ``value`` is a fraction, seconds or a count, as ``unit`` says.
+    ``command``: its words, of a line that names one, and ``within`` its deadline (s); its value is its exit code.
     ``phases`` is empty for a metric of the whole run. ``known_bound``: how bad a known weakness may be; None for one
     without a note, or whose note has no bound. ``because``: why it allows more than every run promises about its data.
     """
@@ -317,6 +375,8 @@ class Expectation(Strict):
     known_weakness: str | None = None
     known_bound: WeaknessBound | None = None
     because: str | None = None
+    command: tuple[str, ...] | None = None
+    within: Duration | None = None
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_given(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

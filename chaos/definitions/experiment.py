@@ -47,7 +47,7 @@ from chaos.definitions import notes
 from chaos.definitions.actions import ActionParams
 from chaos.definitions.base import API_VERSION, OneOrMore, Strict
 from chaos.definitions.during import During, WaitsFor
-from chaos.definitions.expectations import Expectation, ExpectationFile
+from chaos.definitions.expectations import COMMAND_WITHIN, CommandLine, Expectation, ExpectationFile
 from chaos.definitions.rates import AnyRate, ChangingRate
 from chaos.definitions.selectors import NAME
 from chaos.definitions.slis import Sli, SliLimit, SliName
@@ -1019,12 +1019,15 @@ class Experiment(Strict):
     rates: dict[str, PositiveFrequency] = Field(default_factory=dict)
     good_in_file: dict[str, Duration] = Field(default_factory=dict)
     """What the file says of objectives (s) that were given on the command line instead; ``load`` has those in force."""
+    overrides: dict[str, str] = Field(default_factory=dict)
+    """What ``--set`` says instead of the file, by path, as it was written; the values are in force in what is above."""
 
     @model_serializer(mode="wrap")
     def _without_what_is_off(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """An experiment without a controller or SLIs keeps the normal form, and so the hash, that it always had."""
         data: dict[str, Any] = handler(self)
-        return {key: value for key, value in data.items() if value or key not in ("controller", "good_in_file", "slis")}
+        off = ("controller", "good_in_file", "overrides", "slis")
+        return {key: value for key, value in data.items() if value or key not in off}
 
     @property
     def controller_zones(self) -> tuple[str, ...]:
@@ -1207,4 +1210,6 @@ def expectation(given: Any, file: ExperimentFile | None) -> Expectation:
         known_weakness=given.known_weakness.why if given.known_weakness else None,
         known_bound=notes.bound_of(given),
         because=given.because,
+        command=wanted.words if isinstance(wanted, CommandLine) else None,
+        within=(given.within or COMMAND_WITHIN) if isinstance(wanted, CommandLine) else None,
     )

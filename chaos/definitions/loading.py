@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,13 +15,14 @@ import chaos
 from chaos.base.errors import InvalidInput
 from chaos.base.operations import SEARCHING, STREAM
 from chaos.base.units import Duration
-from chaos.definitions import crosschecks, objectives, slis, varied, vary
+from chaos.definitions import crosschecks, objectives, overriding, slis, varied, vary
 from chaos.definitions import experiment as experiments
 from chaos.definitions import topology as topologies
 from chaos.definitions import workload as workloads
 from chaos.definitions.expectations import SAYS_SOMETHING
 from chaos.definitions.experiment import WORD, WORKLOAD_FILE, Experiment, ExperimentFile, LoadIndex
 from chaos.definitions.grammar import Grammar, streams_in
+from chaos.definitions.overriding import Override
 from chaos.definitions.rates import ChangingRate, read_times
 from chaos.definitions.selectors import NAME
 from chaos.definitions.source import Loc, Problem, Source, did_you_mean, shown
@@ -44,17 +45,21 @@ def load_experiment(
     controlled: bool = True,
     good: Mapping[str, Duration] | None = None,
     sides: bool = False,
+    overrides: Sequence[Override] = (),
 ) -> Experiment:
     """Read an experiment with its topology. ``grammar``: what it may name.
 
     ``topology`` (a name, a path, or one that is already loaded) replaces the one that the file names. ``controlled``
     False: without its failover controllers. ``good``: objectives that replace the file's
     (:func:`chaos.definitions.objectives.parse`). ``sides``: the caller can make the runs of an experiment with sides,
-    and gets a :class:`.Varied` of one; else such a file is refused.
+    and gets a :class:`.Varied` of one; else such a file is refused. ``overrides``: values that replace the file's
+    (:func:`chaos.definitions.overriding.parse`).
     Raises :class:`InvalidInput`, whose message has one line ``file:line:column: …`` per error.
     """
     path = Path(path)
     source = Source.read(path)
+    if overrides:
+        overriding.override(source, overrides, grammar.with_streams(streams_in(source.data)).experiment_file)
     without = grammar.with_slis(slis.written_in(source.data))
     grammar = without.with_streams(streams_in(source.data))
     file = validated(source, grammar.experiment_file, "experiment")
@@ -97,6 +102,7 @@ def load_experiment(
             raise InvalidInput(f"{path}: there are no controllers to leave out", remedy="leave out --no-controller")
         file = file.model_copy(update={"controller": None})
     resolved = experiments.resolve(file, found, path, grammar.declared(file.load.workload), dataset, indices, times)
+    resolved = resolved.model_copy(update={"overrides": overriding.written(overrides)})
     experiment = objectives.override(resolved, good or {})
     if file.vary is None or where is None:
         return experiment
@@ -187,6 +193,7 @@ def _varied(
             continue
         declared = own.declared(whole.load.workload)
         resolved = experiments.resolve(whole, topology, source.path, declared, dataset, indices, times)
+        resolved = resolved.model_copy(update={"overrides": base.overrides})
         made.append(Side(name=name, changes=side.changes(), experiment=objectives.override(resolved, good)))
     source.add(varied.alike(tuple(made)))
     if errors := source.errors() + errors:

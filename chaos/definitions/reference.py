@@ -35,6 +35,12 @@ EXPERIMENT = {
     "ExcludeVotes": "phases.NAME.do.exclude_votes",
     "IncludeVotes": "phases.NAME.do.include_votes",
     "Reindex": "phases.NAME.do.reindex",
+    "Reroute": "phases.NAME.do.reroute",
+    "RetryFailed": "phases.NAME.do.retry_failed",
+    "IndexCreate": "phases.NAME.do.index_create",
+    "IndexClose": "phases.NAME.do.index_close",
+    "IndexOpen": "phases.NAME.do.index_open",
+    "IndexDelete": "phases.NAME.do.index_delete",
     "Sli": "slis.NAME",
     "SliAccess": "slis.NAME.access",
     "Guards": "guards",
@@ -196,7 +202,8 @@ def _expectations(part: Mapping[str, Any], whole: Mapping[str, Any], grammar: Gr
     yield "|---|---|---|"
     for metric, each in grammar.metrics.items():
         judged = "over the whole run" if each.whole_run else "in each phase"
-        yield f"| `{metric}` | {KINDS[each.unit]} | {judged} |"
+        compared = "nothing: a program and its arguments" if each.command else KINDS[each.unit]
+        yield f"| `{metric}` | {compared} | {judged} |"
     yield "| `NAME.…`, of a stream | as `read.…` | in each phase |"
     for quantity in slis.QUANTITIES:
         yield f"| `{slis.metric('NAME', quantity)}`, of an SLI | {KINDS['number']} | in each phase |"

@@ -56,6 +56,15 @@ def shown(path: Path) -> str:
         return str(path)
 
 
+@dataclass(frozen=True)
+class Given:
+    """A value that an option put into the place of a file's. ``says``: the option as it was written."""
+
+    loc: Loc
+    value: Any
+    says: str
+
+
 @lru_cache(maxsize=64)
 def _composed(text: str) -> Node | None:
     """YAML's tree of a text, which nobody changes: a run reads its topology's file several times."""
@@ -72,6 +81,7 @@ class Source:
     root: Node
     problems: list[Problem] = field(default_factory=list)
     lines: list[tuple[int, int, str]] = field(default_factory=list)
+    given: list[Given] = field(default_factory=list)
 
     @classmethod
     def read(cls, path: Path) -> Source:
@@ -162,7 +172,46 @@ class Source:
 
     def add(self, problems: Iterable[Problem]) -> None:
         for problem in problems:
-            self.lines.append((*self.position(problem.loc, at_key=problem.at_key), problem.says))
+            if (option := self._given_at(problem.loc)) is not None:
+                self.lines.append((*_NOWHERE, f"{option.says}: {problem.says}"))
+            else:
+                self.lines.append((*self.position(problem.loc, at_key=problem.at_key), problem.says))
+
+    def put(self, given: Given) -> None:
+        """Put a value that an option gave into its place, whose mappings are made where they are missing. Problems of
+        it are then told of the option, and of no line of the file."""
+        *above, last = given.loc
+        below: Any = self.data
+        for part in above:
+            below = below.setdefault(part, {}) if isinstance(below, dict) else below[part]
+        below[last] = given.value
+        self.given.append(given)
+
+    def _given_at(self, loc: Loc) -> Given | None:
+        """The option that gave the value at ``loc``, or one above it."""
+        inside = self._inside(loc)
+        for each in reversed(self.given):
+            if inside[: len(each.loc)] == each.loc and self._value(each.loc) is each.value:
+                return each
+        return None
+
+    def _inside(self, loc: Loc) -> Loc:
+        """Those parts of a path that lead through the data: pydantic puts tags of its own between them."""
+        found: list[str | int] = []
+        below: Any = self.data
+        for part in loc:
+            if _has(below, part):
+                below = below[part]
+                found.append(part)
+        return tuple(found)
+
+    def _value(self, loc: Loc) -> Any:
+        below: Any = self.data
+        for part in loc:
+            if not _has(below, part):
+                return None
+            below = below[part]
+        return below
 
     def position(self, loc: Sequence[str | int], *, at_key: bool = False) -> tuple[int, int]:
         """Line and column, from 1, of the value at ``loc`` (or of its key). Parts of the path that
@@ -177,11 +226,40 @@ class Source:
     def errors(self) -> list[str]:
         """Every problem as ``file:line:column: …``, in the file's order, each once."""
         ordered = dict.fromkeys(sorted(self.lines, key=lambda entry: entry[:2]))
-        return [f"{shown(self.path)}:{line}:{column}: {says}" for line, column, says in ordered]
+        return [
+            f"{shown(self.path)}{'' if (line, column) == _NOWHERE else f':{line}:{column}'}: {says}"
+            for line, column, says in ordered
+        ]
 
     def raise_if_wrong(self) -> None:
         if self.lines:
             raise InvalidInput("\n".join(self.errors()))
+
+
+_NOWHERE = (0, 0)
+"""The position of what is in no file: what an option gave."""
+
+
+def _has(below: Any, part: str | int) -> bool:
+    if isinstance(below, list):
+        return isinstance(part, int) and 0 <= part < len(below)
+    return isinstance(below, dict) and part in below
+
+
+def read_value(text: str) -> Any:
+    """A value as it would be read in a file. Raises :class:`InvalidInput`, whose message has no position."""
+    try:
+        root = YAML(typ="safe", pure=True).compose(io.StringIO(text))
+    except YAMLError as error:
+        problem = getattr(error, "problem", None) or error
+        raise InvalidInput(f"not YAML: {' '.join(str(problem).split())}") from None
+    if root is None:
+        raise InvalidInput("nothing is given here, and a value was expected")
+    source = Source(Path(), {}, root)
+    value = source._plain(root, ())
+    if source.lines:
+        raise InvalidInput("; ".join(says for _, _, says in source.lines))
+    return value
 
 
 @lru_cache(maxsize=1024)

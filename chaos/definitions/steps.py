@@ -210,6 +210,11 @@ class FaultParams(Step):
         return "named"
 
     @property
+    def uncomputable(self) -> str | None:
+        """Why nobody can compute that it is safe on a cluster that is not ours; None: by whom it hits it can be."""
+        return None
+
+    @property
     def cluster_settings(self) -> tuple[str, ...]:
         """The settings of the cluster that it changes, by their full names."""
         return ()

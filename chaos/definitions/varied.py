@@ -68,7 +68,7 @@ class SideSource(Source):
     @classmethod
     def made(cls, within: Source, prefix: Loc, data: dict[str, Any]) -> SideSource:
         """``within``: the experiment's file, which has the overlay at ``prefix``."""
-        return cls(within.path, data, within.root, within=within, prefix=prefix)
+        return cls(within.path, data, within.root, given=within.given, within=within, prefix=prefix)
 
     def position(self, loc: Any, *, at_key: bool = False) -> tuple[int, int]:
         assert self.within is not None

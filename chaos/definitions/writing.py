@@ -211,6 +211,8 @@ def _expectation(expectation: Expectation) -> dict[str, Any]:
     wanted = expectation.text.removeprefix(expectation.metric).strip()
     exact = wanted.removeprefix("= ")
     written[expectation.metric] = int(exact) if expectation.unit == "count" and exact.isdigit() else wanted
+    if expectation.command is not None:
+        written |= {expectation.metric: list(expectation.command), "within": plain(expectation.within)}
     if expectation.known_bound is not None:
         written["known_weakness"] = {"bound": expectation.known_bound.text, "why": expectation.known_weakness}
     elif expectation.known_weakness is not None:

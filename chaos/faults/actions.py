@@ -13,8 +13,15 @@ from chaos.definitions.actions import (
     Decommission,
     ExcludeVotes,
     IncludeVotes,
+    IndexClose,
+    IndexCreate,
+    IndexDelete,
+    IndexOpen,
+    OnIndex,
     Recommission,
     Reindex,
+    Reroute,
+    RetryFailed,
     Weights,
 )
 from chaos.definitions.selectors import resolve_nodes
@@ -29,8 +36,10 @@ from chaos.targets.protocol import Lab
 ENDS: dict[type[ActionParams], tuple[str, ...]] = {
     Recommission: ("zone.decommission", "zone.recommission"),
     IncludeVotes: ("votes.exclude", "votes.include"),
+    IndexOpen: ("index.close",),
+    IndexDelete: ("index.create", "index.close"),
 }
-"""Actions that take an earlier one back, and the moves that are undone by them."""
+"""Actions that take an earlier one back, and the moves that are undone by them; of an index those of that index."""
 
 
 def converted(index: str) -> str:
@@ -66,12 +75,45 @@ def reversible(action: ActionParams, lab: Lab, earlier: Sequence[Entry] = (), in
         settings = {name.removeprefix("index."): value for name, value in action.settings.items()}
         made_of = {"source": index, "settings": settings, "within_seconds": float(action.within)}
         return Reversible(Move("index.convert", {**copy, **made_of}), Move("index.forget", copy))
+    if isinstance(action, Reroute | RetryFailed):
+        return Reversible(Move("cluster.reroute", {"retry_failed": isinstance(action, RetryFailed)}), None)
+    if isinstance(action, OnIndex):
+        return _on_index(action, earlier)
     assert isinstance(action, Weights)
     before, _ = administration.weights(lab)
     made = dict(action.weights)
     return Reversible(
         Move("zone.weights", {"zones": made}), Move("zone.weights.restore", {"made": made, "before": before})
     )
+
+
+def _on_index(action: OnIndex, earlier: Sequence[Entry]) -> Reversible:
+    """Raises FaultError for an index that this run has not made, or that is gone by now."""
+    name = {"index": action.index}
+    if isinstance(action, IndexCreate):
+        settings = {key.removeprefix("index."): value for key, value in action.settings.items()}
+        owned = {**name, "owner": administration.new_owner()}
+        return Reversible(Move("index.create", {**owned, "settings": settings}), Move("index.delete", owned))
+    ours = next((each.move.arguments for each in earlier if _made(each, action.index)), None)
+    if ours is None:
+        raise FaultError(f"this run has no index {action.index} that it made: it is left as it is")
+    owned = {**name, "owner": ours["owner"]}
+    if isinstance(action, IndexDelete):
+        return Reversible(Move("index.delete", owned), None)
+    if isinstance(action, IndexClose):
+        return Reversible(Move("index.close", owned), Move("index.open", owned))
+    return Reversible(Move("index.open", owned), None)
+
+
+def _made(entry: Entry, index: str) -> bool:
+    return entry.move.operation == "index.create" and entry.move.arguments.get("index") == index
+
+
+def _ended_by(action: ActionParams, entry: Entry) -> bool:
+    """Whether an action takes back what a move that stands has made."""
+    if entry.move.operation not in ENDS.get(type(action), ()):
+        return False
+    return not isinstance(action, OnIndex) or entry.move.arguments.get("index") == action.index
 
 
 def perform(id: str, action: ActionParams, lab: Lab, ledger: Ledger, events: Events, index: str = "") -> bool:
@@ -91,11 +133,10 @@ def perform(id: str, action: ActionParams, lab: Lab, ledger: Ledger, events: Eve
     except ChaosError as error:
         ActionDone(action=id, ok=False, says=str(error)).write(events)
         return False
-    if (ended := ENDS.get(type(action))) is not None:
-        for earlier in ledger.standing():
-            if earlier.move.operation in ended:
-                ledger.note(earlier, "undone")
-    elif both.inverse is None:
+    for earlier in ledger.standing():
+        if _ended_by(action, earlier):
+            ledger.note(earlier, "undone")
+    if both.inverse is None:
         ledger.note(entry, "undone")
     ActionDone(action=id, ok=True, says=f"{action.describe()}: {more}").write(events)
     return True

@@ -8,7 +8,7 @@ documentation, which is the same everywhere.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -202,9 +202,15 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 # ---- as text -------------------------------------------------------------------------------------------
 
 
-def text(unavailable: Mapping[str, list[str]], providers: Providers) -> Iterator[str]:
-    """Lines for people. ``unavailable``: kind → why it cannot be had here, for those that cannot."""
-    for family, kinds in catalogue(providers).items():
+def text(
+    unavailable: Mapping[str, list[str]], providers: Providers, chosen: Container[str] | None = None
+) -> Iterator[str]:
+    """Lines for people. ``unavailable``: kind → why it cannot be had here, for those that cannot; ``chosen``: the kinds
+    that are asked about, with their examples; None: all."""
+    for family, every in catalogue(providers).items():
+        kinds = [each for each in every if chosen is None or each.kind in chosen]
+        if not kinds:
+            continue
         yield family
         for kind in kinds:
             why = unavailable.get(kind.kind)
@@ -224,11 +230,14 @@ def text(unavailable: Mapping[str, list[str]], providers: Providers) -> Iterator
                 yield f"    needs: {_needs(way)}"
             if not kind.ways:
                 yield f"    provider: {NOBODY}"
+            for example in kind.examples if chosen is not None else ():
+                yield f"    example: {example}"
             yield f"    here: {'not available: ' + '; '.join(why) if why else 'available'}"
         yield ""
     yield f"Every kind takes name: {_says(FaultParams.model_fields['name'])}."
     yield f"And as: {_says(FaultParams.model_fields['as_'])}."
-    yield CLOCKS
+    if chosen is None:
+        yield CLOCKS
 
 
 def _must(parameter: Parameter) -> str:
@@ -329,8 +338,14 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def as_json(topology: str | None, unavailable: Mapping[str, list[str]], providers: Providers) -> str:
-    """The catalogue with its availability, as JSON."""
-    kinds = [kind for family in catalogue(providers).values() for kind in family]
+def as_json(
+    topology: str | None,
+    unavailable: Mapping[str, list[str]],
+    providers: Providers,
+    chosen: Container[str] | None = None,
+) -> str:
+    """The catalogue with its availability, as JSON. ``chosen``: the kinds that are asked about; None: all."""
+    every = [kind for family in catalogue(providers).values() for kind in family]
+    kinds = [kind for kind in every if chosen is None or kind.kind in chosen]
     listed = [kind.to_json(unavailable.get(kind.kind, [])) for kind in kinds]
     return json.dumps({"topology": topology, "faults": listed, "left_out": [CLOCKS]}, indent=1, ensure_ascii=False)

@@ -222,6 +222,22 @@ class DuringProof(Event, kind="during.proof"):
     nodes: dict[str, Any]
 
 
+# -- commands that an expectation names ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandAsked(Event, kind="expect.command"):
+    """How a command of ``expect`` ended, once the load had settled. ``text``: that of its expectation. ``exit_code``:
+    as a shell says it; None where it was ended, or never began. ``log``: what it printed, in ``logs/``."""
+
+    text: str
+    exit_code: int | None
+    seconds: float
+    says: str
+    log: str
+    last: list[str]
+
+
 # -- faults and actions ------------------------------------------------------------------------------
 
 

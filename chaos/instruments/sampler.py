@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count
@@ -23,7 +23,7 @@ from typing import Any
 
 from chaos.base.guarding import Guard, Lasting
 from chaos.base.ticks import Ticks
-from chaos.checks.instrument import Begins, ClusterSight, Context, Ends, Instrument, Observer
+from chaos.checks.instrument import Begins, ClusterSight, ClusterViews, Context, Ends, Instrument, Observer
 from chaos.definitions.experiment import Guards
 from chaos.history.events import (
     ClusterLeader,
@@ -69,7 +69,7 @@ class ClusterRed(Lasting):
     says = "the cluster was red for longer than {}"
 
 
-class Sampler(Observer, ClusterSight):
+class Sampler(Observer, ClusterSight, ClusterViews):
     """Runs in a thread of its own from :meth:`start` to :meth:`stop`."""
 
     def __init__(
@@ -105,11 +105,15 @@ class Sampler(Observer, ClusterSight):
         self._known: set[tuple[str, int, str, int]] = set()
         self._writing = threading.Lock()
         self._green_again = False
+        self._told: list[Callable[[View], None]] = []
         self.red_since: float | None = None
         self.status = "unknown"
         self.worse: int | None = None
         self.version = 0
         """Of the newest state that was seen: the leader itself applies one last, and shows the one before so long."""
+
+    def tell(self, told: Callable[[View], None]) -> None:
+        self._told.append(told)
 
     def word(self) -> str:
         return f"cluster {self.status}"
@@ -287,6 +291,8 @@ class Sampler(Observer, ClusterSight):
             return
         self.heard = time.monotonic()
         self.version = max(self.version, best.version)
+        for told in self._told:
+            told(best)
         if self._nodes is not None:
             for name in sorted(self._nodes - best.nodes):
                 self.worse = time.monotonic_ns()

@@ -429,6 +429,41 @@ def delete_index(cluster: Cluster, index: str, owner: str | None = None) -> bool
     return was_there() or certain(cluster, was_there)
 
 
+def close_index(cluster: Cluster, index: str, owner: str) -> None:
+    """Close an index that was made with this owner. Raises NotOurs for another's, FaultError where it is gone."""
+    _switch(cluster, index, owner, "close")
+
+
+def open_index(cluster: Cluster, index: str, owner: str) -> None:
+    """Open an index that was made with this owner; fine where it is gone. Raises NotOurs for another's."""
+    _switch(cluster, index, owner, "open")
+
+
+def _switch(cluster: Cluster, index: str, owner: str, how: str) -> None:
+    there = certain(cluster, lambda: known_by(cluster, index))
+    if there is None:
+        if how == "open":
+            return
+        raise FaultError(f"there is no index {index} to close")
+    if there.owner != owner:
+        raise NotOurs(
+            f"the index {index} ({there}) is not the one that this run made: it is left as it is",
+            remedy="its owners know what it is for",
+        )
+    # not waited for: where its shards have no node, an open index is red, and that is what shall be seen
+    status, answer = administer(cluster, "POST", f"/{index}/_{how}?wait_for_active_shards=0")
+    if status != 200 or not answer.get("acknowledged"):
+        raise LabError(f"to {how} the index {index} answered {status}: {str(answer)[:300]}")
+
+
+def reroute(cluster: Cluster, retry_failed: bool = False) -> None:
+    """Let the cluster allocate anew; ``retry_failed``: also what it has given up. Raises LabError."""
+    path = f"/_cluster/reroute?metric=none{'&retry_failed=true' if retry_failed else ''}"
+    status, answer = administer(cluster, "POST", path)
+    if status != 200:
+        raise LabError(f"reroute answered {status}: {str(answer)[:300]}")
+
+
 Text = str | list[str] | None
 """A setting's value as the API says it; None: not set, so the default holds."""
 

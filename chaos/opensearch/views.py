@@ -23,8 +23,8 @@ from chaos.opensearch.rest import UNREADABLE, Garbled
 NOBODY = "-"
 """What ``_cat/cluster_manager`` says when a node sees no elected cluster manager."""
 STATE = (
-    "/_cluster/state/cluster_manager_node,nodes,routing_table,version?local=true&filter_path="
-    "version,cluster_manager_node,nodes.*.name,routing_table.indices.*.shards"
+    "/_cluster/state/cluster_manager_node,nodes,routing_table,version,blocks?local=true&filter_path="
+    "version,cluster_manager_node,nodes.*.name,routing_table.indices.*.shards,blocks"
 )
 STANDING = ("STARTED", "RELOCATING")
 """The states of a copy that is whole."""
@@ -48,6 +48,14 @@ class ShardCopy:
 
 
 @dataclass(frozen=True)
+class Block:
+    """That an index takes no reads, or no writes; None: no index of the cluster. ``says``: in OpenSearch's words."""
+
+    index: str | None
+    says: str
+
+
+@dataclass(frozen=True)
 class View:
     """The cluster as one node sees it. ``version`` grows with every change of the state."""
 
@@ -56,6 +64,7 @@ class View:
     leader: str | None
     nodes: frozenset[str]
     copies: tuple[ShardCopy, ...]
+    blocks: tuple[Block, ...] = ()
 
     @property
     def status(self) -> str:
@@ -115,7 +124,19 @@ def parse(node: str, state: dict[str, Any]) -> View:
                 )
     leader = state.get("cluster_manager_node") or state.get("master_node")
     elected = names.get(leader) if leader else None
-    return View(node, int(state["version"]), elected, frozenset(names.values()), tuple(copies))
+    return View(node, int(state["version"]), elected, frozenset(names.values()), tuple(copies), _blocks(state))
+
+
+def _blocks(state: dict[str, Any]) -> tuple[Block, ...]:
+    """The blocks of reads and writes; others (of metadata, of making indices) keep no request of users away."""
+    said = state.get("blocks") or {}
+    every = {None: said.get("global") or {}, **(said.get("indices") or {})}
+    return tuple(
+        Block(index, str(block["description"]))
+        for index, blocks in every.items()
+        for block in blocks.values()
+        if {"read", "write"} & set(block.get("levels") or ())
+    )
 
 
 def _fresh(copy: dict[str, Any]) -> bool:

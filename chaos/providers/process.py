@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from time import monotonic, sleep
 
 import urllib3
@@ -88,6 +89,36 @@ def _await_back(lab: Lab, node: str, nodes: int, seconds: float) -> None:
     raise LabError(f"{node} is not back in a green cluster of {nodes} nodes after {seconds:g} s: {seen}")
 
 
+@operation("node.ready")
+def _await_ready(lab: Lab, node: str, seconds: float) -> None:
+    """Until the node answers, and knows an elected cluster manager, as a readiness probe asks it. Raises LabError."""
+    deadline = monotonic() + seconds
+    client = lab.client(node, timeout=2.0)
+    seen = "no answer"
+    try:
+        while monotonic() < deadline:
+            try:
+                status, health = client.request("GET", BACK)
+                seen = f"{status} {health}"
+                if status == 200 and health["discovered_cluster_manager"]:
+                    return
+            except (urllib3.exceptions.HTTPError, LookupError, TypeError):
+                seen = "no answer that can be read"
+            sleep(0.1)
+    finally:
+        client.close()
+    raise LabError(f"{node} is not ready after {seconds:g} s: {seen}")
+
+
+@operation("nodes.end")
+def _end_all(lab: Processes, nodes: Sequence[str], how: str) -> None:
+    """End them all at once. Raises the first one's error once all were tried."""
+    end = lab.stop_node if how == "orderly" else lab.kill_node
+    with ThreadPoolExecutor(len(nodes)) as pool:
+        for each in [pool.submit(end, node) for node in nodes]:
+            each.result()
+
+
 @operation("zone.return")
 def _return(lab: Lab, groups: Sequence[Sequence[str]], gap: float) -> None:
     """Start these nodes, group after group with ``gap`` seconds in between; those that run are let alone.
@@ -157,24 +188,36 @@ def lose(fault: NodeLoss, aim: Aim) -> Means:
 def restarting(fault: NodeRestart, node: str, topology: Topology, *between: Reversible) -> list[Reversible]:
     """The end of a node, what is done ``between``, its start, and the wait until it is back."""
     end = "node.stop" if fault.how == "orderly" else "node.kill"
-    back = {"node": node, "nodes": len(topology.nodes), "seconds": float(fault.within)}
-    return [
-        on_node(end, "node.start", node),
-        *between,
-        Reversible(Move("node.start", {"node": node}), Move("nothing", {"node": node})),
-        Reversible(Move("node.await", back), Move("nothing", {"node": node})),
-    ]
+    return [on_node(end, "node.start", node), *between, *returning(fault, node, topology)]
+
+
+def returning(fault: NodeRestart, node: str, topology: Topology) -> list[Reversible]:
+    """The start of a node, and the wait until it is back as the fault has it."""
+    nothing, seconds = Move("nothing", {"node": node}), float(fault.within)
+    green = Move("node.await", {"node": node, "nodes": len(topology.nodes), "seconds": seconds})
+    ready = Move("node.ready", {"node": node, "seconds": seconds})
+    back = ready if fault.wait == "ready" else green
+    return [Reversible(Move("node.start", {"node": node}), nothing), Reversible(back, nothing)]
+
+
+def in_order(fault: NodeRestart, nodes: Sequence[str], topology: Topology) -> list[Reversible]:
+    """The end of all at once, and their start one after the other. One inverse starts those that do not run."""
+    ended = Move("nodes.end", {"nodes": list(nodes), "how": fault.how})
+    back = Move("zone.return", {"groups": [[node] for node in nodes], "gap": 0.0})
+    return [Reversible(ended, back), *(each for node in nodes for each in returning(fault, node, topology))]
 
 
 @PROVIDER.carries_out(
     NodeRestart,
     mechanism="SIGTERM or SIGKILL, then started again; rolling: the next one when this one is back and the cluster "
-    "green",
+    "green, or with wait: ready when it answers and knows a cluster manager",
     undoing="nodes that do not run are started",
     needs=NEEDS,
 )
 def restart(fault: NodeRestart, aim: Aim) -> Means:
     topology = aim.scene.topology
+    if fault.start == "in_order":
+        return Means(tuple(in_order(fault, aim.nodes, topology)), in_order=True)
     moves = tuple(move for node in aim.nodes for move in restarting(fault, node, topology))
     return Means(moves, in_order=fault.rolling)
 

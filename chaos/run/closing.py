@@ -23,10 +23,11 @@ from chaos.observe.readback import read_back
 from chaos.observe.several import merged
 from chaos.observe.written import Written
 from chaos.opensearch.views import await_green, newest, views
+from chaos.run.asking import Asking
 from chaos.run.indices import RunIndex
 from chaos.run.options import RunResult, Unreported
 from chaos.run.recovery import mend
-from chaos.run.state import DRIVER, RunState
+from chaos.run.state import DRIVER
 from chaos.run.stopping import Unasked
 from chaos.targets.labs import sweep, traces
 from chaos.targets.labs.processes import wait_until
@@ -51,7 +52,7 @@ LOOKED_SECONDS = 5.0
 """For what hooks have undone, where it was awaited before; a stop awaits nothing."""
 
 
-class Closing(RunState):
+class Closing(Asking):
     """Every step is tried, whatever became of the one before."""
 
     def close_down(self) -> None:
@@ -191,6 +192,7 @@ class Closing(RunState):
             results = {each.index: self.read_back_of(each, history) for each in self.indices}
             result = merged(results) if len(results) > 1 else results[self.index]
             write_json(self.folder / "history" / "readback.json", result)
+            self.ask_commands()
 
     def read_back_of(self, index: RunIndex, history: History) -> dict[str, Any]:
         """What is in an index at the end, against what the load wrote into it. Raises Aborted after a stop."""

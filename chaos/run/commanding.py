@@ -85,11 +85,14 @@ def ending(session: Session, words: Sequence[str]) -> Reversible:
 
 def refuse_absent(experiment: Experiment) -> None:
     """Raises InvalidInput for a command whose program is not here, or may not be executed."""
-    for phase in experiment.phases:
-        command = phase.during.command if phase.during is not None else None
+    waited = [(f"phase {each.name} waits for", each.during.command) for each in experiment.phases if each.during]
+    for who, command in [
+        *waited,
+        *(("the experiment expects something of", each.command) for each in experiment.expect),
+    ]:
         if command is not None and shutil.which(command[0]) is None:
             raise InvalidInput(
-                f"phase {phase.name} waits for a command, and there is no program '{command[0]}'",
+                f"{who} a command, and there is no program '{command[0]}'",
                 remedy="name one that is there and may be executed (a path is taken from where the run is started)",
             )
 

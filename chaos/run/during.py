@@ -12,10 +12,12 @@ import select
 import shlex
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from chaos.base import surroundings
 from chaos.base.errors import ChaosError, InvalidInput, LabError
 from chaos.base.paths import ProcessIdentity, write_json
 from chaos.checks.instrument import ClusterSight, Permission
@@ -30,6 +32,7 @@ from chaos.run.commanding import Command
 from chaos.run.loading import TICK_SECONDS
 from chaos.run.state import TARGET_GUARD, RunState
 from chaos.run.stopping import Unproven
+from chaos.run.surroundings import environment
 
 KNOWN_SECONDS = 20.0
 """How long it may take until the cluster says who its nodes are, before anything is begun."""
@@ -85,13 +88,13 @@ class Waiting(RunState):
 
     def _command(self, phase: Phase, during: During, named: tuple[str, ...]) -> str:
         """How it ended, in words. Raises Unproven unless with 0, within its deadline."""
+        on = self.lab.id if self.there is None else str(self.there.lab.target.file)
+        with environment(self.lab, self.folder, on) as more:
+            return self._run_command(phase, during, named, {**more, surroundings.PHASE: phase.name})
+
+    def _run_command(self, phase: Phase, during: During, named: tuple[str, ...], more: Mapping[str, str]) -> str:
         assert during.command is not None
         name, began = commanding.program(during.command), time.monotonic()
-        more = {
-            "OPENSEARCH_CHAOS_RUN": str(self.folder.absolute()),
-            "OPENSEARCH_CHAOS_PHASE": phase.name,
-            "OPENSEARCH_CHAOS_ON": self.lab.id if self.there is None else str(self.there.lab.target.file),
-        }
         log = self.folder / "logs" / f"during-{phase.name}.log"
         command = Command(during.command, log, self.ledger, more, commanding.new_token())
         told: dict[str, Any] = {"exit_code": None, "says": "it was ended by this run"}

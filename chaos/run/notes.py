@@ -1,8 +1,8 @@
 """What is said of a plan before anything runs, without refusing it: for ``validate``, ``plan``, plan.json and the page.
 
-Delays that may not bite, what arithmetic says of expectations (:mod:`chaos.checks.foreseen`), green that cannot come or
-not in time, faults on links that no request takes, what of documents is not compared, programs that are not on this
-machine.
+Values that the command line gave, delays that may not bite, what arithmetic says of expectations
+(:mod:`chaos.checks.foreseen`), green that cannot come or not in time, faults on links that no request takes, what of
+documents is not compared, programs that are not on this machine.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import partial
 from chaos.base import text
 from chaos.base.errors import ChaosError, InvalidInput
 from chaos.checks import foreseen
-from chaos.definitions import Experiment, client_host
+from chaos.definitions import Experiment, client_host, overriding
 from chaos.definitions.detection import Detection
 from chaos.faults.offers import Offers
 from chaos.load import workloads
@@ -30,6 +30,7 @@ def of(
 ) -> list[str]:
     """Every note, once. ``wiring`` and ``found``: as for :func:`chaos.run.plan.foreseen`."""
     said = [
+        *overriding.sentences(experiment.overrides),
         *plan.blunt(experiment),
         *foreseen.notes(experiment),
         *_greens(experiment, seed, offers, wiring, found),

@@ -22,14 +22,20 @@ import psutil
 
 import chaos
 from chaos.base.errors import ChaosError, Lacking
-from chaos.definitions import Duration, Experiment, Scene, Topology, objectives
+from chaos.definitions import Duration, Experiment, Scene, Topology, objectives, overriding
 from chaos.definitions.actions import (
     ActionParams,
     Decommission,
     ExcludeVotes,
     IncludeVotes,
+    IndexClose,
+    IndexCreate,
+    IndexDelete,
+    IndexOpen,
     Recommission,
     Reindex,
+    Reroute,
+    RetryFailed,
     Weights,
 )
 from chaos.definitions.detection import Detection
@@ -237,7 +243,11 @@ def _inverse(action: ActionParams) -> str | None:
         return "votes are given back, if nobody else has taken any away since"
     if isinstance(action, Reindex):
         return "what still copies is ended, and the copy deleted"
-    assert isinstance(action, Recommission | IncludeVotes)
+    if isinstance(action, IndexCreate):
+        return f"the index {action.index} is deleted"
+    if isinstance(action, IndexClose):
+        return f"the index {action.index} is opened"
+    assert isinstance(action, Recommission | IncludeVotes | Reroute | RetryFailed | IndexOpen | IndexDelete)
     return None
 
 
@@ -285,7 +295,8 @@ def digest(experiment: Experiment) -> str:
     """SHA-256 of definition and topology in normal form; where the file lies does not matter."""
     data = experiment.to_json()
     data.pop("file", None)
-    data.pop("good_in_file", None)  # who gave the objectives does not matter either: those in force are in the load
+    for key in ("good_in_file", "overrides"):  # who gave a value does not matter either: what is in force is here
+        data.pop(key, None)
     data["topology"].pop("file", None)
     (data["load"].get("dataset") or {}).pop("file", None)
     # as in the digests of runs from before these could be stated
@@ -319,15 +330,23 @@ def machine() -> dict[str, Any]:
 
 
 def again(
-    file: Path, seed: int, topology: str | None = None, *, controlled: bool = True, good: Sequence[str] = ()
+    file: Path,
+    seed: int,
+    topology: str | None = None,
+    *,
+    controlled: bool = True,
+    good: Sequence[str] = (),
+    given: Sequence[str] = (),
 ) -> str:
     """The command that repeats a run, for plan and report: never with a path of one machine only.
 
-    ``good``: objectives that were given on the command line (:func:`chaos.definitions.objectives.options`).
+    ``good``: objectives that were given on the command line (:func:`chaos.definitions.objectives.options`); ``given``:
+    other values of the file (:func:`chaos.definitions.overriding.options`).
     """
     options = ["--seed", str(seed)] + (["--topology", topology] if topology else [])
     options += [] if controlled else ["--no-controller"]
     options += [word for each in good for word in (objectives.OPTION, each)]
+    options += [word for each in given for word in (overriding.OPTION, each)]
     shown = os.path.relpath(file)
     return shlex.join(["opensearch-chaos", "run", file.name if shown.startswith("..") else shown, *options])
 

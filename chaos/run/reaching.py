@@ -13,7 +13,17 @@ from datetime import date
 
 from chaos.base.errors import Lacking
 from chaos.definitions import Experiment
-from chaos.definitions.actions import ActionParams, Decommission, ExcludeVotes, IncludeVotes, Recommission, Reindex
+from chaos.definitions.actions import (
+    ActionParams,
+    Decommission,
+    ExcludeVotes,
+    IncludeVotes,
+    OnIndex,
+    Recommission,
+    Reindex,
+    Reroute,
+    RetryFailed,
+)
 from chaos.definitions.during import During
 from chaos.definitions.existing import RUNGS, Existing, ExistingFile, as_production
 from chaos.definitions.selectors import LinkSelector, candidates
@@ -254,6 +264,9 @@ def _worst(
 
 def _of_fault(params: FaultParams, fault: Fault | None, experiment: Experiment, target: Existing) -> Step:
     says = f"{params.kind}: {params.spoken(params.describe())}"
+    if (why := params.uncomputable) is not None:
+        row = Row(params.kind, Sign.BLOCKS, f"{why}: what it does there cannot be computed", "run it on a lab")
+        return Step(says, ZONE, None, (row,))
     if params.reach == "index":
         return Step(says, NODE, NOBODY)
     if params.reach == "foreign":
@@ -303,6 +316,9 @@ def _of_action(action: ActionParams) -> Step:
     rows: tuple[Row, ...] = ()
     if isinstance(action, Reindex):
         says = "a copy of an index of any size on a cluster of others is not there yet"
+        rows = (Row(action.kind, Sign.BLOCKS, says, "leave it out, or run this on a lab"),)
+    if isinstance(action, Reroute | RetryFailed | OnIndex):
+        says = "what it does to copies of others cannot be computed"
         rows = (Row(action.kind, Sign.BLOCKS, says, "leave it out, or run this on a lab"),)
     return Step(f"{action.kind}: {action.describe()}", ZONE, NOBODY, rows)
 

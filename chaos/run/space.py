@@ -147,7 +147,8 @@ def of_record(experiment: Experiment) -> Need:
     own: float = SECOND_BYTES + (SECOND_NODE_BYTES + LOG_NODE_BYTES) * nodes
     own += sum(each.room(experiment) for each in instruments.every())
     seen = FIXED_BYTES + longest_seconds(experiment) * (arrivals + cas + probes + own)
-    printed = COMMAND_BYTES * sum(phase.during is not None for phase in experiment.phases)
+    commands = sum(phase.during is not None for phase in experiment.phases)
+    printed = COMMAND_BYTES * (commands + sum(line.command is not None for line in experiment.expect))
     return Need(round(MARGIN * seen) + printed + FOR_UNDO + FOR_REPORT, RECORD_FILES)
 
 

@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from chaos.base.console import Reporter
 from chaos.base.errors import InvalidInput
-from chaos.definitions import Experiment, objectives
+from chaos.definitions import Experiment, objectives, overriding
 from chaos.faults.offers import Providers
 from chaos.run import execution, plan
 from chaos.run.execution import Execution
@@ -86,8 +86,14 @@ class RunSpec:
         """The command that makes the run again, for plan and report: never with a path of one machine only."""
         if self.command_given is not None:
             return self.command_given
-        good = objectives.options(self.experiment)
-        made = plan.again(self.experiment.file, self.seed, self.topology, controlled=self.controlled, good=good)
+        made = plan.again(
+            self.experiment.file,
+            self.seed,
+            self.topology,
+            controlled=self.controlled,
+            good=objectives.options(self.experiment),
+            given=overriding.options(self.experiment.overrides),
+        )
         if self.side is not None:
             made += f" --side {shlex.quote(self.side.name)}"
         return made if self.on.file is None else f"{made} --on {shlex.quote(self.on.file)}"

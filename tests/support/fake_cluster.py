@@ -24,6 +24,7 @@ class FakeCluster(FakeLab):
         self.persistent: dict[str, Any] = {}
         self.transient: dict[str, Any] = {}
         self.indices: dict[str, dict[str, Any]] = {"chaos": {"index.number_of_replicas": "2"}}
+        self.closed: set[str] = set()
         self.marks: dict[str, dict[str, Any]] = {}
         """Index → its UUID, and the ``_meta`` of its mapping."""
         self.uuid = "cluster"
@@ -95,6 +96,9 @@ class FakeCluster(FakeLab):
             named = parse_qs(query).get("node_names", [""])[0].split(",")
             self.votes = [] if method == "DELETE" else sorted({*self.votes, *named})
             return 200, {}
+        if method == "POST" and (found := re.fullmatch(r"/([^/]+)/_(open|close)", name)):
+            self.closed = self.closed - {found[1]} if found[2] == "open" else self.closed | {found[1]}
+            return 200, {"acknowledged": True}
         if method == "PUT" and re.fullmatch(r"/[^/]+", name) and "settings" in (body or {}):
             return self.put_index(name[1:], body)
         if method == "DELETE" and name == DECOMMISSION:

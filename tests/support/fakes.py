@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.base.access import PLAIN
+from chaos.base.netsock import Endpoint
 from chaos.base.paths import ProcessIdentity
 from chaos.definitions import Topology, load_topology
 from chaos.faults.evidence import Look, Probe
@@ -132,6 +133,10 @@ class FakeLab:
     @property
     def viewers(self) -> tuple[str, ...]:
         return tuple(node.name for node in self.topology.nodes)
+
+    def administration(self, node: str) -> Endpoint:
+        """Nobody answers there."""
+        return Endpoint("127.0.0.1", 1)
 
     def process_state(self, node: str) -> str | None:
         return self.states.get(node, "S")

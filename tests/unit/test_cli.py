@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from making import block
 from chaos import cli as module
 from chaos.base.errors import Aborted, ChaosError, Exit, InvalidInput, LabError, ProvisionError
 from chaos.base.paths import ProcessIdentity
+from chaos.commands.common import folded
 from chaos.faults import documentation
 from chaos.faults.ledger import Ledger, Registration
 from chaos.history import EventWriter
@@ -315,6 +317,68 @@ def test_version_and_help(cli: Cli) -> None:
     assert cli("--version")[:2] == (0, f"{module.chaos.__version__}\n")
     code, out, _ = cli("--help")
     assert code == 0 and "recover" in out
+
+
+GROUPS = (
+    "First steps",
+    "Write and run experiments",
+    "Judge, compare and draw runs",
+    "Clusters that exist",
+    "Labs and this machine",
+    "Bugs of OpenSearch",
+    "Game days",
+)
+
+
+def test_the_command_alone_prints_help_in_groups_with_every_command(cli: Cli) -> None:
+    code, out, err = cli()
+    assert (code, err) == (0, "")
+    places = [out.index(f"─ {group} ") for group in GROUPS]
+    assert places == sorted(places) and "─ Commands " not in out
+    for name in (*(each.__name__.replace("_", "-") for several in module.PANELS.values() for each in several), "lab"):
+        assert re.search(rf"^│ {name} ", out, re.M), name
+
+
+def test_one_kind_of_fault_with_its_examples(cli: Cli, lacking: None) -> None:
+    code, printed, _ = cli("faults", "node.kill")
+    assert code == 0 and "example: node.kill: {target: node c-data" in printed and "node.stop" not in printed
+    code, printed, _ = cli("faults", "disk", "--json")
+    kinds = {each["kind"] for each in json.loads(printed)["faults"]}
+    assert kinds == {each for each in FAULTS if each.startswith("disk.")}
+    code, _, err = cli("faults", "node.kil")
+    assert code == 2 and 'did you mean "node.kill"?' in one_line(err)
+
+
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_an_address_is_no_cluster_s_file_and_it_is_said_what_makes_one(cli: Cli, command: str) -> None:
+    code, printed, err = cli(command, str(EXPERIMENT), "--on", "https://search.example:9200")
+    assert (code, printed) == (2, "")
+    assert "opensearch-chaos init --from https://search.example:9200" in one_line(err)
+
+
+def test_a_plan_folds_moves_that_are_alike_and_json_has_them_all(cli: Cli) -> None:
+    file = str(ROOT / "experiments" / "zone-black-hole.yaml")
+    _, printed, _ = cli("plan", file)
+    moves = [line for line in printed.splitlines() if line.startswith("    move: ")]
+    assert len(moves) == 4 and moves[-1] == "    move: … and 29 more like these"
+    _, whole, _ = cli("plan", file, "--json")
+    (step,) = [each for each in json.loads(whole)["steps"] if each.get("moves")]
+    assert len(step["moves"]) == 32
+
+
+def test_few_moves_and_moves_in_turn_are_shown_whole() -> None:
+    five = [f"node.kill node={n}" for n in range(5)]
+    assert folded(five) == five
+    turns = [f"{what} node={n}" for n in range(9) for what in ("node.stop", "node.start")]
+    assert folded(turns) == turns
+    assert folded([*five, "x a", *(f"y {n}" for n in range(7))]) == [
+        *five,
+        "x a",
+        "y 0",
+        "y 1",
+        "y 2",
+        "… and 4 more like these",
+    ]
 
 
 # ---- before a run ----------------------------------------------------------------------------------------

@@ -488,11 +488,48 @@ def test_objectives_replace_those_of_every_experiment(
     assert dict(loaded.good_in_file) == {"read": 0.1, "write": 0.1}
 
 
+def test_values_replace_those_of_every_experiment(
+    run: Run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+
+    def one(config: pytest.Config, experiment: Any) -> RunResult:
+        seen.append(experiment)
+        return result()
+
+    monkeypatch.setattr(plugin, "_run", one)
+    experiment(pytester.path, "one")
+    run("-m", "chaos", "--chaos-set=load.read.rate=7/s").assert_outcomes(passed=5, deselected=1)
+    (loaded,) = seen
+    assert loaded.load.operation("read").rate == 7
+    assert loaded.overrides == {"load.read.rate": "7/s"}
+
+
+def test_a_path_that_a_selected_experiment_does_not_have_is_a_collection_error_and_nothing_runs(
+    run: Run, pytester: pytest.Pytester, ran: list[str]
+) -> None:
+    experiment(pytester.path, "one", "smoke")
+    experiment(pytester.path, "two", "zone")
+    outcome = run("-m", "chaos and smoke", "--chaos-set=load.raed.rate=7/s")
+    outcome.assert_outcomes(errors=1, deselected=1)
+    assert outcome.ret == 2 and ran == []
+    assert "did you mean load.read.rate?" in outcome.stdout.str()
+
+
+def test_a_test_in_python_has_no_file_to_set_values_of(run: Run, pytester: pytest.Pytester, ran: list[str]) -> None:
+    experiment(pytester.path, "one")
+    pytester.makepyfile(test_own="import pytest\n@pytest.mark.chaos\ndef test_own(): pass\n")
+    outcome = run("-m", "chaos", "--chaos-set=load.read.rate=7/s", "experiments", "test_own.py")
+    assert outcome.ret == pytest.ExitCode.USAGE_ERROR and ran == []
+    assert "test_own.py::test_own is a test in Python" in outcome.stderr.str()
+
+
 @pytest.mark.parametrize(
     ("option", "says"),
     [
         ("--chaos-objective=reed=1s", "--chaos-objective reed=1s: there is no operation 'reed'"),
         ("--chaos-objective=1", "--chaos-objective 1: 1 has no unit"),
+        ("--chaos-set=load.read.rate", "--chaos-set load.read.rate: expected a path in the file"),
         ("--chaos-retry-inconclusive=10", "--chaos-retry-inconclusive 10: 10 has no unit"),
     ],
 )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import urllib3
-from pydantic import Field, StrictBool
+from pydantic import Field, SerializerFunctionWrapHandler, StrictBool, model_serializer, model_validator
 
 from chaos.base.paths import ProcessIdentity
 from chaos.base.units import Duration, PositiveDuration
@@ -125,8 +126,21 @@ class RestartEvidence(ProcessEvidence):
         return Look(shown == len(probes), f"{shown} of {len(probes)} signs of a restart", probes)
 
 
+class _RollingSchema:
+    """Publishes true, false, and the mapping that says what is waited for."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
+        wait = {"type": "object", "properties": {"wait": {"enum": ["green", "ready"]}}, "required": ["wait"]}
+        return {"anyOf": [{"type": "boolean"}, {**wait, "additionalProperties": False}]}
+
+
 class NodeRestart(OnProcess):
-    """Stopped and started again on its data; rolling over the nodes, or all at once."""
+    """Stopped and started again on its data; rolling over the nodes, or all at once.
+
+    A rollout that goes by readiness alone, as those of Kubernetes do, ends the next node while the copies of the last
+    one are still missing: ``rolling: {wait: ready}``.
+    """
 
     kind = "node.restart"
     noticing = "at once"
@@ -141,14 +155,62 @@ class NodeRestart(OnProcess):
     passing = True
     verb: ClassVar[str] = "restart"
     how: Literal["orderly", "kill"] = Field(default="orderly", description="orderly (SIGTERM) or kill (SIGKILL)")
-    rolling: StrictBool = Field(default=True, description="one node after the other, or all at once")
-    within: PositiveDuration = Field(
-        default=Duration(180), description="how long each node may take until it is back and the cluster green"
+    rolling: Annotated[StrictBool, _RollingSchema] = Field(
+        default=True,
+        description="one node after the other, or all at once; {wait: ready}: one after the other, without waiting for "
+        "green",
     )
+    wait: Literal["green", "ready"] = Field(
+        default="green",
+        description="when a node counts as back: the cluster is green; or ready, which is that it answers and knows an "
+        "elected cluster manager, as a readiness probe has it",
+    )
+    start: Literal["together", "in_order"] = Field(
+        default="together",
+        description="with rolling: false, how they come back: together, or in_order, the next one when this one is "
+        "back",
+    )
+    within: PositiveDuration = Field(
+        default=Duration(180),
+        description="how long each node may take until it is back and the cluster green, or ready",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rolling_says_what_it_waits_for(cls, given: Any) -> Any:
+        rolling = given.get("rolling") if isinstance(given, Mapping) else None
+        if not isinstance(rolling, Mapping):
+            return given
+        if set(rolling) != {"wait"} or "wait" in given:
+            raise ValueError("rolling: expected true, false or {wait: ready}, and no other wait beside it")
+        return {**given, "rolling": True, "wait": rolling["wait"]}
+
+    @model_validator(mode="after")
+    def _starts(self) -> Self:
+        if self.rolling and self.start != "together":
+            raise ValueError(f"start: {self.start} is of nodes that end at once: expected rolling: false beside it")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _write(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """What was always so is not in the normal form: hashes stay."""
+        data = {"kind": self.kind, **handler(self)}
+        usual = {"wait": "green", "start": "together"}
+        given = data.pop("as_", None) or data.pop("as", None)
+        kept = {name: value for name, value in data.items() if usual.get(name, ...) != value}
+        return kept | ({"as": given} if given else {})
 
     def describe(self) -> str:
         rolling = "one after the other" if self.rolling else "at once"
+        rolling += "" if self.start == "together" else ", and start them one after the other"
+        rolling += "" if self.wait == "green" else ", without waiting for green"
         return f"{self.verb} {self.target.text} {rolling}{' (kill)' if self.how == 'kill' else ''}"
+
+    @property
+    def uncomputable(self) -> str | None:
+        if self.wait == "green":
+            return None
+        return "without waiting for green, the last copy of a shard may be on the next node"
 
     def aim(self, id: str, scene: Scene, wiring: Wiring) -> Aim:
         managers = {node.name for node in scene.topology.cluster_managers}
@@ -204,6 +266,8 @@ class NodeUpgrade(NodeRestart):
     verb = "upgrade"
 
     def check(self, topology: Topology) -> list[str]:
+        if self.start != "together":
+            return [f"start: {self.start} is of node.restart: expected it left out"]
         if topology.upgrade is None:
             return [
                 f"topology {topology.name} names no version to upgrade to: expected upgrade: in it, for example 3.8.0"

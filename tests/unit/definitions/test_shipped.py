@@ -108,6 +108,7 @@ def test_the_fixed_targets_are_the_same_everywhere() -> None:
         "visible.p99 <= 2s",  # twice the default refresh interval
         "visible.p99 <= 4s",  # on remote-backed storage, where a refresh waits for its upload
         "replicas.visible.p99 <= 8s",
+        "cluster.red <= 10s",  # as soon as users are served after a decommission
         "cluster.recovered <= 3m",  # after a drawn plan
         "recovery.leader_elected <= 30s",  # as soon as writes, which may need one
         "documents.acknowledged >= 99.9%",  # as often as a read is to be good
@@ -200,7 +201,13 @@ def test_the_schema_knows_every_kind_and_metric_and_no_other() -> None:
     for name, kinds in (("InjectFile", FAULTS), ("DoFile", ACTIONS)):
         assert list(definitions[name]["properties"]) == list(kinds)
         assert definitions[name]["additionalProperties"] is False
-    assert set(definitions["ExpectationFile"]["properties"]) == {*METRICS, "phase", "known_weakness", "because"}
+    assert set(definitions["ExpectationFile"]["properties"]) == {
+        *METRICS,
+        "phase",
+        "known_weakness",
+        "because",
+        "within",
+    }
 
 
 NODE_SCHEMA, LINK_SCHEMA = of("NodeSelector"), of("LinkSelector")

@@ -10,9 +10,19 @@ import pytest
 from fake_cluster import FakeCluster
 from fakes import Log
 
-from chaos.definitions.actions import ExcludeVotes, IncludeVotes
+from chaos.definitions.actions import (
+    ExcludeVotes,
+    IncludeVotes,
+    IndexClose,
+    IndexCreate,
+    IndexDelete,
+    IndexOpen,
+    Reroute,
+    RetryFailed,
+)
 from chaos.faults.actions import perform
 from chaos.faults.ledger import Ledger, moves, standing
+from chaos.faults.lifecycle import undo_entries
 from chaos.instruments.settings import Configuration
 
 
@@ -89,3 +99,50 @@ def test_a_third_hand_is_told_apart_from_votes_that_we_took(lab: Any, ledger: Le
     lab.votes.append("c-cm")
     assert watch.look()
     assert told == ["somebody else changed which nodes have no vote from a-cm to a-cm, c-cm"]
+
+
+# ---- indices beside the load's, and reroute --------------------------------------------------------------
+
+
+def test_an_index_is_made_closed_opened_and_deleted_and_nothing_is_left_to_undo(lab: Any, ledger: Ledger) -> None:
+    made = IndexCreate(index="archive", settings={"index.number_of_replicas": 0})
+    assert done(lab, ledger, made) == (True, "make the index archive with index.number_of_replicas 0: done")
+    assert lab.indices["archive"] == {"index.number_of_replicas": 0}
+    assert done(lab, ledger, IndexClose(index="archive"))[0] and lab.closed == {"archive"}
+    assert [operation for operation, _ in stand(ledger)] == ["index.close", "index.create"]
+    assert done(lab, ledger, IndexOpen(index="archive"))[0] and lab.closed == set()
+    assert [operation for operation, _ in stand(ledger)] == ["index.create"]
+    assert done(lab, ledger, IndexClose(index="archive"))[0]
+    assert done(lab, ledger, IndexDelete(index="archive"))[0]
+    assert "archive" not in lab.indices and "chaos" in lab.indices and stand(ledger) == []
+
+
+def test_what_a_run_leaves_open_and_closed_goes_with_it(lab: Any, ledger: Ledger) -> None:
+    for action in (IndexCreate(index="one"), IndexCreate(index="two"), IndexClose(index="two")):
+        assert done(lab, ledger, action)[0]
+    assert undo_entries(lab, ledger, ledger.standing()) == []
+    assert set(lab.indices) == {"chaos"} and stand(ledger) == []
+
+
+@pytest.mark.parametrize("kind", [IndexClose, IndexOpen, IndexDelete])
+def test_an_index_that_this_run_did_not_make_is_left_alone(lab: Any, ledger: Ledger, kind: Any) -> None:
+    well, says = done(lab, ledger, kind(index="chaos"))
+    assert not well and "this run has no index chaos that it made" in says
+    assert "chaos" in lab.indices and lab.closed == set() and moves(ledger.path) == []
+
+
+def test_an_index_that_somebody_else_put_into_its_place_is_left_alone(lab: Any, ledger: Ledger) -> None:
+    assert done(lab, ledger, IndexCreate(index="archive"))[0]
+    lab.marks["archive"] = {"uuid": "another", "meta": {}}
+    for kind in (IndexClose, IndexDelete):
+        well, says = done(lab, ledger, kind(index="archive"))
+        assert not well and "is not the one that this run made" in says
+    assert "archive" in lab.indices and lab.closed == set()
+
+
+@pytest.mark.parametrize(("action", "query"), [(Reroute(), "metric=none"), (RetryFailed(), "retry_failed=true")])
+def test_the_cluster_is_asked_to_allocate_again(lab: Any, ledger: Ledger, action: Any, query: str) -> None:
+    assert done(lab, ledger, action)[0]
+    (asked,) = [each for each in lab.requests if "_cluster/reroute" in str(each)]
+    assert query in str(asked) and ("retry_failed" in str(asked)) is isinstance(action, RetryFailed)
+    assert stand(ledger) == []

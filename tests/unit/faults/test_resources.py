@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import time
@@ -17,15 +18,16 @@ import urllib3
 from fakes import UNLIMITED, FakeLab
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from chaos.base.errors import LabError, Lacking
+from chaos.base.errors import FaultError, LabError, Lacking
 from chaos.base.paths import ProcessIdentity
 from chaos.faults import unread
 from chaos.faults.fault import Fault
 from chaos.faults.kinds import node as nodes_of
 from chaos.faults.kinds import resources
 from chaos.faults.kinds.resources import HeapEvidence, SqueezeEvidence, StarvationEvidence
-from chaos.faults.moves import Reversible
+from chaos.faults.moves import Move, Reversible
 from chaos.faults.unread import Heap, UnreadAnswers, fitting
 from chaos.providers import process
 from chaos.registry import FAULTS, ready
@@ -399,6 +401,69 @@ def test_a_rolling_restart_awaits_each_node_before_the_next_and_managers_come_la
 def test_a_restart_of_all_at_once_is_by_host_and_may_be_a_kill(lab: FakeLab) -> None:
     fault = built(lab, "node.restart", target="zone c", rolling=False, how="kill")
     assert not fault.in_order and fault.moves[0].move.operation == "node.kill"
+
+
+def test_a_rollout_by_readiness_does_not_wait_for_green(lab: FakeLab) -> None:
+    fault = built(lab, "node.restart", target="role data", rolling={"wait": "ready"})
+    assert fault.in_order and "without waiting for green" in fault.says
+    assert [(m.move.operation, m.move.arguments["node"]) for m in fault.moves] == [
+        (step, node) for node in ("a-data", "b-data", "c-data") for step in ("node.stop", "node.start", "node.ready")
+    ]
+
+
+def test_nodes_that_end_at_once_come_back_one_after_the_other(lab: FakeLab) -> None:
+    fault = built(lab, "node.restart", target="role data", rolling=False, start="in_order", wait="ready", how="kill")
+    first, *then = fault.moves
+    nodes = ["a-data", "b-data", "c-data"]
+    assert fault.in_order and first.move.arguments == {"nodes": nodes, "how": "kill"}
+    assert first.inverse is not None and first.inverse.operation == "zone.return"
+    assert first.inverse.arguments["groups"] == [[node] for node in nodes]
+    assert [(m.move.operation, m.move.arguments["node"]) for m in then] == [
+        (step, node) for node in nodes for step in ("node.start", "node.ready")
+    ]
+
+
+def test_all_are_ended_and_an_end_that_fails_is_told(lab: FakeLab) -> None:
+    def fails(call: str, arguments: tuple[str, ...]) -> None:
+        if arguments == ("a-data",):
+            raise FaultError("a-data does not end")
+
+    lab.fails = fails
+    with pytest.raises(FaultError, match="a-data does not end"):
+        Move("nodes.end", {"nodes": ["a-data", "b-data"], "how": "kill"}).apply(lab)  # type: ignore[arg-type]
+    assert any(call[-1] == "b-data" for call in lab.calls), "the others are ended all the same"
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"rolling": {"wait": "soon"}}, "green"),
+        ({"rolling": {"until": "green"}}, "expected true, false or {wait: ready}"),
+        ({"rolling": {"wait": "ready"}, "wait": "green"}, "no other wait beside it"),
+        ({"start": "in_order"}, "expected rolling: false beside it"),
+    ],
+)
+def test_a_restart_that_cannot_be_meant(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValidationError, match=re.escape(says)):
+        nodes_of.NodeRestart.model_validate({"target": "role data", **given})
+
+
+def test_a_restart_as_it_always_was_has_no_word_of_this_in_its_normal_form() -> None:
+    plainly = nodes_of.NodeRestart.model_validate({"target": "role data", "as": "upgrade"}).model_dump(mode="json")
+    assert not {"wait", "start"} & set(plainly) and plainly["as"] == "upgrade" and plainly["rolling"] is True
+    blind = nodes_of.NodeRestart.model_validate({"target": "role data", "rolling": {"wait": "ready"}})
+    assert (blind.model_dump(mode="json")["rolling"], blind.model_dump(mode="json")["wait"]) == (True, "ready")
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_ready_is_to_answer_and_to_know_a_cluster_manager(ready: bool) -> None:
+    lab = SimpleNamespace(client=lambda node, timeout: Told({"discovered_cluster_manager": ready}))
+    move = Move("node.ready", {"node": "a-data", "seconds": 0.3})
+    if ready:
+        move.apply(lab)  # type: ignore[arg-type]
+    else:
+        with pytest.raises(LabError, match="a-data is not ready after"):
+            move.apply(lab)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("again", "proven"), [(False, False), (True, True)])

@@ -6,10 +6,21 @@ import itertools
 
 import pytest
 
+from chaos.checks import instruments
 from chaos.definitions.actions import ACTIONS
 from chaos.registry import FAULTS, METRICS
 from chaos.report import meanings as module
 from chaos.report.meanings import GROUPS, group_of, meanings
+
+OF_INSTRUMENTS = {
+    "partial-results",
+    "explicit-ids",
+    "replication-type",
+    "segment-pressure",
+    "explain-allocation",
+    "take-the-block-away",
+}
+"""Remedies that checks of instruments name, and others do not."""
 
 
 @pytest.mark.parametrize("metric", [*METRICS, "until"])
@@ -43,7 +54,9 @@ def test_no_remedy_is_there_for_nothing() -> None:
     all_ = meanings()
     parts = (all_.metrics, all_.actions, all_.faults)
     named = set(itertools.chain.from_iterable(item.helps for part in parts for item in part.values()))
-    assert set(all_.remedies) - named <= {"partial-results", "explicit-ids", "replication-type", "segment-pressure"}
+    assert set(all_.remedies) - named <= OF_INSTRUMENTS
+    by_instruments = {id for check in instruments.checks() for id in check.helps}
+    assert by_instruments >= OF_INSTRUMENTS - {"partial-results", "explicit-ids"}
 
 
 def test_advice_fits_the_finding() -> None:

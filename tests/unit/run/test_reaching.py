@@ -85,6 +85,20 @@ def test_what_goes_by_rest_and_leaves_a_copy_of_everything_is_not_forbidden(tmp_
 
 
 @pytest.mark.parametrize(
+    ("phases", "what"),
+    [
+        ("  p: {do: {reroute: {}}, for: 5s}", "reroute"),
+        ("  p: {do: {retry_failed: {}}, for: 5s}", "retry_failed"),
+        ("  p: {do: {index_create: {index: archive}}, for: 5s}", "index_create"),
+        ("  p: {inject: {node.restart: {target: role data, rolling: {wait: ready}}}, for: 5s}", "node.restart"),
+    ],
+)
+def test_what_cannot_be_computed_to_be_safe_is_refused_by_its_name(tmp_path: Path, phases: str, what: str) -> None:
+    made = plan(tmp_path, phases)
+    assert [row for _, row in made.refused if row.what == what and "cannot be computed" in row.says], made.refused
+
+
+@pytest.mark.parametrize(
     ("more", "says"),
     [
         ("rung: observe\n", "zone is needed, and the file allows observe"),
