@@ -43,7 +43,11 @@ def audit(
     context: typer.Context,
     target: Annotated[
         str | None,
-        typer.Argument(help="http(s)://HOST:PORT, a target's file, or a topology's name or file.", show_default=False),
+        typer.Argument(
+            help="http(s)://HOST:PORT, a target's file, a topology's name or file, an opensearch.yml, or a "
+            "resource of the Kubernetes operator.",
+            show_default=False,
+        ),
     ] = None,
     lab: Annotated[str | None, typer.Option("--lab", help="A lab of `lab up` instead.", show_default=False)] = None,
     saved: Annotated[
@@ -139,11 +143,26 @@ def _sheet(
         existing = load_existing(target)
         address = first_true(existing)
         return cluster.of_url(address.host, address.port, existing.access, existing.written.zones.attribute)
-    return definition.sheet(load_topology(target), zone_attribute)
+    return _of_file(Path(target), zone_attribute) or definition.sheet(load_topology(target), zone_attribute)
+
+
+def _of_file(path: Path, zone_attribute: str) -> Sheet | None:
+    """Of a file that is none of ours: an opensearch.yml, or a resource of the Kubernetes operator."""
+    from chaos.definitions.source import Source
+    from chaos.programs.audit import kubernetes, written
+
+    if path.suffix not in (".yml", ".yaml") or not path.is_file():
+        return None
+    data = Source.read(path, nulls=True).data
+    if kubernetes.is_one(data):
+        return kubernetes.read(path, zone_attribute)
+    return written.read(path, zone_attribute) if written.is_one(data) else None
 
 
 def _print(found: dict[str, Any]) -> None:
     out.print(f"audit of {found['of']}, for {found['workload']}", markup=False)
+    for note in found.get("notes", ()):
+        out.print(f"  {note}", markup=False)
     unknown = [row for row in found["rows"] if row["status"] == "unknown"]
     for row in found["rows"]:
         if row["status"] != "unknown":

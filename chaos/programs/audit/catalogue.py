@@ -96,10 +96,14 @@ def worst(rows: Iterable[Row]) -> Status:
 
 
 def _row(rule: Rule, sheet: Sheet, workload: Workload) -> Row:
+    if rule.id in sheet.unasked:
+        return Row(rule, Status.UNKNOWN, sheet.unasked[rule.id])
     missing = [sheet.why(part) for part in rule.needs if getattr(sheet, part) is None]
     if missing:
         return Row(rule, Status.UNKNOWN, "; ".join(dict.fromkeys(missing)))
     found = rule.look(sheet, workload)
+    if found.status in (Status.OK, Status.INFO):
+        found = found._replace(gap=joined(found.gap, sheet.gaps.get(rule.id)))
     names = (found.nodes, found.indices, found.others, found.commands)
     if found.gap is None or found.status is Status.FAIL:
         return Row(rule, found.status, found.value, *names)

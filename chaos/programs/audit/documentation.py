@@ -106,6 +106,7 @@ def to_json(sheet: Sheet, workload: Workload, rows: Sequence[Row]) -> dict[str, 
         "workload": workload.value,
         "outcome": outcome,
         "exit_code": int(code),
+        **({"notes": list(sheet.notes)} if sheet.notes else {}),
         "summary": f"{len(rows)} rules: {tally}",
         "rows": [row.to_json() for row in ordered],
     }

@@ -255,6 +255,12 @@ class Sheet:
     """Seconds since the epoch, by the clock of the cluster's nodes when they answered."""
     is_definition: bool = False
     """Nothing runs: what is not written is OpenSearch's default."""
+    unasked: Mapping[str, str] = field(default_factory=dict)
+    """Rule → why this origin cannot tell it at all."""
+    gaps: Mapping[str, str] = field(default_factory=dict)
+    """Rule → what this origin does not tell of it: it can be broken, and is unknown where nothing is found."""
+    notes: tuple[str, ...] = ()
+    """How what was written was read, in sentences."""
 
     def why(self, part: str) -> str:
         return self.unread.get(part, "it was not said")

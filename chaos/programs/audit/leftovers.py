@@ -38,6 +38,8 @@ ARCHIVED = Source(
 def where_set(sheet: Sheet, name: str) -> str:
     """At which level a setting is written, for people."""
     assert sheet.settings is not None
+    if sheet.is_definition:
+        return "as written"
     if name in sheet.settings.transient:
         return "transient"
     if name in sheet.settings.explicit:
@@ -48,6 +50,8 @@ def where_set(sheet: Sheet, name: str) -> str:
 def cleared(sheet: Sheet, names: Iterable[str]) -> tuple[str, ...]:
     """The command that takes these settings back, from both levels where they are; nothing for opensearch.yml."""
     assert sheet.settings is not None
+    if sheet.is_definition:
+        return ()
     body: dict[str, dict[str, Any]] = {}
     for name in names:
         if name in sheet.settings.transient:
