@@ -38,7 +38,12 @@ SHOWN = (Status.FAIL, Status.WARN, Status.UNKNOWN, Status.INFO, Status.OK)
 INTRODUCTION = f"""\
 - `opensearch-chaos audit http(s)://HOST:PORT` holds a cluster against these rules, `audit TOPOLOGY` a definition,
   `audit --lab NAME` a lab. A cluster is sent {len(QUESTIONS)} GETs, one more for each repository, and nothing else.
+- `audit FILE` reads an `opensearch.yml` (of one node) or a resource of the OpenSearch Kubernetes operator
+  (`kind: OpenSearchCluster`) as a topology: nested YAML is flattened, old names (the role `master`, `node.master`,
+  `cluster.initial_master_nodes`) are read as the new ones. What such a file cannot tell is unknown, with the reason.
 - Every run audits its cluster before its first phase, and its report has the rows; they do not change its verdict.
+  Before a run on a cluster that exists changes anything, rows that fail are shown and recorded; the target's file may
+  make them refuse it (`audit: {{refuse: [left.allocation]}}`, [how](existing.md#run-it-there)).
 - `--user` with `--password env:NAME` or `file:PATH`, `--ca`, `--insecure`, `--certificate` and `--key` say how to reach
   a cluster.
 - `--sigv4 REGION` signs each request for a domain of Amazon OpenSearch Service, with the credentials that boto3 finds
