@@ -30,9 +30,8 @@ def sheet(topology: Topology, zone_attribute: str = ZONE_ATTRIBUTE) -> Sheet:
                 zone,
                 heap=int(spec.heap),
                 settings=wanted(own, zone_attribute),
-                attributes={
-                    name.removeprefix(ATTRIBUTE): plain(own[name]) for name in own if name.startswith(ATTRIBUTE)
-                },
+                attributes={ZONE_ATTRIBUTE: spec.zone}
+                | {name.removeprefix(ATTRIBUTE): plain(own[name]) for name in own if name.startswith(ATTRIBUTE)},
             )
         )
     return Sheet(

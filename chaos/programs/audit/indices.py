@@ -17,6 +17,7 @@ from chaos.programs.audit.facts import (
     Node,
     Sheet,
     Template,
+    listed,
     seconds,
 )
 from chaos.programs.audit.leftovers import allowed, cleared, filters
@@ -275,6 +276,8 @@ def _named(tier: Tier) -> str:
 def tier_copies(sheet: Sheet, workload: Workload) -> Found:
     alone, bare = [], []
     for tier, nodes in tiers(sheet).items():
+        if tier[0] != "role" and not any(_asks(index, tier) for index in sheet.indices or ()):
+            continue
         if tier == ("role", "data"):  # what all indices may lie on is judged by other rows
             continue
         if len(nodes) < 2 or (tier[0] != "role" and len({node.zone for node in nodes}) < 2):
@@ -292,7 +295,7 @@ def tier_copies(sheet: Sheet, workload: Workload) -> Found:
 
 def _asks(index: Index, tier: Tier) -> bool:
     return any(
-        kind != "exclude" and key == tier[0] and tier[1] in value.split(",")
+        kind != "exclude" and key == tier[0] and tier[1] in listed(value)
         for (kind, key), value in filters(index.settings).items()
     )
 

@@ -11,9 +11,11 @@ from audited import MISSING, PROBLEMS, ZONES, healthy, large, of_nodes, with_set
 from fakes import topology
 from hypothesis import given
 from hypothesis import strategies as st
+from shipped import TOPOLOGIES
 
 from chaos.definitions.topology import AWARENESS
 from chaos.programs.audit import RULES, Status, Workload, audit, definition, documentation
+from chaos.programs.audit import rules as checklist
 from chaos.programs.audit.catalogue import worst
 from chaos.programs.audit.facts import BALANCE, FOLLOWER, GIB, STOCK, Settings, Sheet, seconds
 from chaos.programs.audit.rules import checked, regained
@@ -192,6 +194,26 @@ def test_a_topology_says_what_it_says_and_the_rest_is_unknown() -> None:
     assert graded(definition.sheet(topology("planted-one-manager")))["managers.dedicated"] is Status.FAIL
     assert graded(definition.sheet(topology("2az")))["zones"] is Status.WARN
     assert graded(definition.sheet(topology("3az"), "rack"))["zones"] is Status.FAIL
+
+
+def of_leftovers(name: str) -> dict[str, tuple[Status, str]]:
+    """The rows of a shipped topology that are not the published checklist's."""
+    rows = audit(definition.sheet(topology(name)))
+    return {row.rule.id: (row.status, row.value) for row in rows if row.rule.look.__module__ != checklist.__name__}
+
+
+@pytest.mark.parametrize("name", [path.stem for path in TOPOLOGIES if not path.stem.startswith("planted-")])
+def test_no_shipped_topology_that_is_healthy_has_anything_left_behind(name: str) -> None:
+    for rule, (status, value) in of_leftovers(name).items():
+        assert status in (Status.OK, Status.INFO) or (status, value) == (Status.UNKNOWN, definition.LIVE), (rule, value)
+
+
+def test_what_is_planted_in_a_shipped_topology_is_found() -> None:
+    assert of_leftovers("planted-async")["durability"][0] is Status.WARN
+    assert of_leftovers("planted-no-awareness")["tiers.copies"] == (
+        Status.FAIL,
+        "one node or one zone: zone c (c-data, c-more)",
+    )
 
 
 def test_a_large_cluster_is_judged_in_no_time() -> None:
