@@ -84,7 +84,7 @@ def audit(
     if as_markdown or print_script:
         one, other = ("as_markdown", "--markdown") if as_markdown else ("print_script", "--print-script")
         others = [each.name for each in context.command.params if each.name and each.name != one]
-        refuse_given(context, others, f"{other} is the same everywhere")
+        refuse_given(context, others, f"{other} is the same page everywhere")
         print(documentation.markdown() if as_markdown else script.text(), end="")
         return
     if html is not None and html.suffix != ".html":
