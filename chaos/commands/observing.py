@@ -246,8 +246,7 @@ def concluded(folder: Path) -> Exit:
 def _audited(target: Existing, folder: Path, reporter: Reporter) -> None:
     """The audit as the observation begins; where it cannot be made, that is told."""
     from chaos.base.paths import write_json
-    from chaos.programs.audit import Workload, cluster, documentation
-    from chaos.programs.audit.rules import audit
+    from chaos.programs.audit import Workload, audit, cluster, documentation
 
     address = target.written.addresses[0]  # all of them have just been found to be true
     try:

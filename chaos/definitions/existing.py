@@ -209,6 +209,19 @@ ExactIndex = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.+-]*$")]
 """The name of one index, and none that begins with a dot: those are the system's own."""
 
 
+ANY_ROW = "any"
+
+
+class AuditFile(Strict):
+    """What of the availability audit keeps a run from starting."""
+
+    refuse: OneOrMore[Annotated[str, Field(pattern=r"^[a-z][a-z.-]*$")]] = Field(
+        min_length=1,
+        description="rows of `opensearch-chaos audit` that must neither fail nor be unknown before a run, for example "
+        "[left.allocation, managers.votes]; any: no row at all may fail",
+    )
+
+
 class Accepted(Strict):
     """An index that may be without an active copy while a fault holds: somebody answers for it."""
 
@@ -396,6 +409,10 @@ class ExistingFile(Strict):
     )
     accept_unavailable: tuple[Accepted, ...] = Field(
         default=(), description="indices that may be without an active copy meanwhile, by exact name"
+    )
+    audit: AuditFile | None = Field(
+        default=None,
+        description="what of the audit keeps a run from starting (docs/audit.md); default nothing, it is only shown",
     )
     rung: Literal["observe", "plan", "node", "zone"] = Field(
         default="observe", description="how far it may be touched, each with all before it"

@@ -61,6 +61,7 @@ EXISTING = {
     "Member": "nodes.NAME",
     "Accepted": "accept_unavailable",
     "Caps": "caps",
+    "AuditFile": "audit",
     "Foreign": "foreign",
     "TrafficLimits": "foreign.search, foreign.indexing",
     "Reads": "reads",

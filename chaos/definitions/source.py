@@ -82,11 +82,13 @@ class Source:
     problems: list[Problem] = field(default_factory=list)
     lines: list[tuple[int, int, str]] = field(default_factory=list)
     given: list[Given] = field(default_factory=list)
+    nulls: bool = False
+    """A key without a value counts as left out, as in files that are not of ours."""
 
     @classmethod
-    def read(cls, path: Path) -> Source:
+    def read(cls, path: Path, *, nulls: bool = False) -> Source:
         """Parse a file. Raises :class:`InvalidInput` with every problem that keeps it from being
-        a mapping of text keys without duplicates and without empty values."""
+        a mapping of text keys without duplicates and (but with ``nulls``) without empty values."""
         name = shown(path)
         try:
             text = path.read_text(encoding="utf-8")
@@ -109,7 +111,7 @@ class Source:
         if not isinstance(root, MappingNode):
             line, column = _mark(root)
             raise InvalidInput(f"{name}:{line}:{column}: this is {_shape(root)}, and a mapping of keys was expected")
-        source = cls(path, {}, root)
+        source = cls(path, {}, root, nulls=nulls)
         source.data = source._plain(root, ())
         source.raise_if_wrong()
         return source
@@ -131,7 +133,8 @@ class Source:
         if node.tag in _TEXT:
             return node.value
         if node.tag == f"{_TAG}null":
-            self._wrong(node, "nothing is given here, and a value was expected")
+            if not self.nulls:
+                self._wrong(node, "nothing is given here, and a value was expected")
             return None
         tag = str(node.tag).replace(_TAG, "!!")
         self._wrong(node, f"the tag {tag} means nothing here, and plain YAML was expected")
@@ -152,7 +155,8 @@ class Source:
             else:
                 first[key.value] = key
                 if isinstance(value, ScalarNode) and value.tag == f"{_TAG}null":
-                    self._wrong(key, f'"{key.value}" has no value: expected one, or the key left out')
+                    if not self.nulls:
+                        self._wrong(key, f'"{key.value}" has no value: expected one, or the key left out')
                 else:
                     data[key.value] = self._plain(value, above)
         for merged in _merged(node):

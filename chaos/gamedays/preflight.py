@@ -19,8 +19,8 @@ from chaos.gamedays.gate import Gate
 from chaos.opensearch.administration import reading
 from chaos.opensearch.checklist import Status
 from chaos.opensearch.views import administer
+from chaos.programs.audit import audit
 from chaos.programs.audit.cluster import of_lab
-from chaos.programs.audit.rules import audit
 from chaos.run.noted import Notes
 from chaos.targets.existing.target import ExistingTarget
 

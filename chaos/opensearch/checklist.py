@@ -7,9 +7,10 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """Best first. ``warn`` is a risk that does not fail an audit."""
+    """Best first. ``info`` is worth knowing and no risk; ``warn`` is a risk that does not fail an audit."""
 
     OK = "ok"
+    INFO = "info"
     WARN = "warn"
     UNKNOWN = "unknown"
     FAIL = "fail"

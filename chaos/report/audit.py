@@ -10,6 +10,7 @@ from chaos.report import overview
 
 MARKS = {
     "ok": ("pass", "✓", "ok"),
+    "info": ("info", "i", "worth knowing"),
     "warn": ("known_weakness", "!", "warning"),
     "unknown": ("inconclusive", "?", "unknown"),
     "fail": ("weakness", "✗", "fails"),
@@ -29,6 +30,7 @@ def rows(audit: Mapping[str, Any] | None) -> list[dict[str, Any]]:
         found.append(
             {
                 **{name: str(row.get(name) or "") for name in ("title", "value", "rule", "remedy")},
+                "commands": [str(each) for each in row.get("commands") or []],
                 "kind": kind,
                 "mark": mark,
                 "word": word,
@@ -36,7 +38,7 @@ def rows(audit: Mapping[str, Any] | None) -> list[dict[str, Any]]:
                 "url": url if url.startswith("https://") else None,  # never another scheme
             }
         )
-    order = ["weakness", "inconclusive", "known_weakness", "pass"]
+    order = ["weakness", "known_weakness", "inconclusive", "info", "pass"]
     return sorted(found, key=lambda row: order.index(row["kind"]))
 
 

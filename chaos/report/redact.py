@@ -245,6 +245,7 @@ def _indices(history: History) -> Iterator[object]:
         if isinstance(event.get("index"), str):
             yield event["index"]
     yield from _audited(history, "indices")
+    yield from _audited(history, "others")
 
 
 def _audited(history: History, names: str) -> Iterator[object]:
@@ -258,7 +259,7 @@ def _audit(given: dict[str, Any] | None, redactor: Redactor) -> dict[str, Any] |
     if given is None:
         return None
     found = {name: redactor.value(item) for name, item in given.items() if name != "rows"}
-    mine = ("value", "nodes", "indices")
+    mine = ("value", "nodes", "indices", "others", "commands")
     rows = [row | {name: redactor.value(row[name]) for name in mine if name in row} for row in given.get("rows") or []]
     return found | {"rows": rows}
 

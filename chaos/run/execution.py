@@ -25,9 +25,9 @@ from chaos.history.format import RULES
 from chaos.history.models import Plan
 from chaos.history.writer import AUDIT
 from chaos.load import drivers
-from chaos.programs.audit import Workload, audit, documentation
+from chaos.programs.audit import Sheet, Workload, audit, documentation
 from chaos.programs.audit import cluster as audited
-from chaos.run import guards, plan, space
+from chaos.run import auditing, guards, plan, space
 from chaos.run import notes as said_before
 from chaos.run.closing import Closing
 from chaos.run.instruments import unanswered
@@ -114,6 +114,7 @@ class Execution(Loading, Phases, Closing):
         try:
             self.begin()
             self.lab_up()
+            self.look_for_leftovers()
             self.load_on()
             with self.guarded():
                 self.warm_up()
@@ -155,6 +156,7 @@ class Execution(Loading, Phases, Closing):
         with sole_run(self.options.lab), signals(self.stop, self.reporter), self.logged():
             try:
                 self.begin()
+                self.look_for_leftovers()
                 self.load_on()
                 with self.guarded():
                     self.warm_up()
@@ -265,11 +267,35 @@ class Execution(Loading, Phases, Closing):
         with guards.Watch(made, self.stop.ask):
             yield
 
+    def look_for_leftovers(self) -> None:
+        """What fails of the audit of a cluster that is not ours, before anything is changed there.
+
+        Raises InvalidInput where the target's file refuses that.
+        """
+        if self.there is None:
+            return
+        target = self.there.lab.target
+        auditing.refuse_unknown_rows(target)
+        try:
+            rows = audit(self._sheet())
+        except Exception as error:  # the audit ends no run, but where the file asks for it
+            self.keep_traceback("audit-before")
+            auditing.refuse_unread(target, str(error))
+            self.note(Note(says=f"no audit before the run: {error}"))
+            return
+        for says in auditing.critical(rows):
+            self.reporter.line(f"  {says}")
+            self.note(Note(says=says))
+        auditing.refuse(target, rows)
+
+    def _sheet(self) -> Sheet:
+        where = None if self.there is None else f"cluster {self.there.lab.target.written.name}"
+        return audited.of_lab(self.lab, where=where)
+
     def audit(self) -> None:
         """What the availability checklist says of the cluster before anything is done to it. Never ends a run."""
         try:
-            where = None if self.there is None else f"cluster {self.there.lab.target.written.name}"
-            sheet = audited.of_lab(self.lab, where=where)
+            sheet = self._sheet()
             write_json(self.folder / AUDIT, documentation.to_json(sheet, Workload.SEARCH, audit(sheet)))
         except Exception:  # the report then has no such section
             self.keep_traceback("audit")

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from pathlib import Path
+from typing import Any
 
+import leftovers
 import pytest
 from clusterkit import DATA, cli, run_folder
 
+from chaos.base.waiting import wait_until
 from chaos.opensearch.administration import create_index, delete_index
 from chaos.opensearch.views import administer, await_green
-from chaos.programs.audit import Status, audit, cluster
+from chaos.programs.audit import Status, audit, cluster, saved, script
+from chaos.programs.audit.facts import Sheet
 from chaos.report import render
 from chaos.targets.labs.base import BaseLab
 
@@ -70,6 +76,51 @@ def test_planted_weaknesses_are_found_and_gone_with_their_cause(playground, inde
     after = graded(playground)
     for rule in ("awareness", "awareness.forced", "replicas", "copies.placed", "protection.search", "detection"):
         assert after[rule] is before[rule], rule
+
+
+MEASURED = {"cpu", "heap", "storage", "copies.started", "unassigned", "copies.placed", "shards.size"}
+"""Rows whose values change from one second to the next on a lab that is busy with what was planted."""
+
+
+def graded_sheet(sheet: Sheet) -> dict[str, tuple[Status, str]]:
+    return {row.rule.id: (row.status, row.value) for row in audit(sheet)}
+
+
+@pytest.mark.full  # tests/unit/programs/audit has saved answers of such a lab
+def test_all_that_is_left_behind_is_found_at_once_and_saved_answers_say_the_same(playground, tmp_path: Path) -> None:
+    def do(method: str, path: str, body: Any = None) -> Any:
+        status, answer = administer(playground, method, path, body)
+        assert status in (200, 201), (method, path, answer)
+        return answer
+
+    before = graded(playground)
+    leftovers.plant(do, playground.folder / "data")
+    try:
+        assert wait_until(lambda: graded(playground)["unassigned.given-up"] is Status.FAIL, 30, every=0.5)
+        live = graded_sheet(cluster.of_lab(playground))
+        for rule, (status, says) in leftovers.ROWS.items():
+            assert live[rule][0] == status and says in live[rule][1], (rule, live[rule])
+        found = _saved(playground, tmp_path)
+        assert {id: row for id, row in found.items() if id not in MEASURED} == {
+            id: row for id, row in live.items() if id not in MEASURED
+        }
+    finally:
+        leftovers.uproot(do)
+    assert await_green(playground, 60)[0]
+    after = graded(playground)
+    assert {rule for rule in leftovers.ROWS if after[rule] is not before[rule]} == set()
+    assert {rule for rule in leftovers.ROWS if after[rule] not in (Status.OK, Status.INFO, Status.UNKNOWN)} == set()
+
+
+def _saved(lab: BaseLab, folder: Path) -> dict[str, tuple[Status, str]]:
+    """The rows of what the script collects with curl, in the network of one of the lab's nodes."""
+    file = folder / "collect.sh"
+    file.write_text(script.text())
+    at = lab.administration(lab.topology.data_nodes[0].name)
+    assert at.namespace is not None
+    inside = ["nsenter", f"--net={at.namespace.path}", "--"]
+    subprocess.run([*inside, "sh", file, f"http://{at.host}:{at.port}", folder / "saved"], check=True, timeout=120)
+    return graded_sheet(saved.read(folder / "saved"))
 
 
 def test_the_command_on_a_lab_and_through_its_port(tiny):

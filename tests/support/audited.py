@@ -8,7 +8,26 @@ from dataclasses import replace
 from typing import Any
 
 from chaos.definitions.topology import AWARENESS, FORCED
-from chaos.programs.audit.facts import FOLLOWER, GIB, LEADER, STOCK, Copy, Index, Node, Settings, Sheet
+from chaos.programs.audit.facts import (
+    FOLLOWER,
+    GIB,
+    LEADER,
+    STOCK,
+    Certificate,
+    Copy,
+    Decommissioned,
+    Index,
+    Node,
+    Policy,
+    Repository,
+    Running,
+    Settings,
+    Sheet,
+    Snapshot,
+    State,
+    Template,
+    Unassigned,
+)
 
 ZONES = ("a", "b", "c")
 GOOD = {
@@ -42,7 +61,100 @@ def healthy(indices: int = 2, shards: int = 2, size: int = 20 * GIB) -> Sheet:
         for shard in range(index.shards)
         for zone in ZONES
     )
-    return Sheet("made up", "zone", "3.8.0", tuple(nodes), Settings(GOOD, STOCK), held, copies)
+    told = tuple(
+        replace(n, id=f"id-{n.name}", attributes={"zone": n.zone}, limit=(n.heap or 0) * 7 // 10) for n in nodes
+    )
+    return Sheet(
+        "made up",
+        "zone",
+        "3.8.0",
+        told,
+        Settings(GOOD, STOCK),
+        held,
+        copies,
+        state=State(voters=tuple(f"id-{z}-cm" for z in ZONES)),
+        explained="",
+        index_templates=(GOOD_TEMPLATE,),
+        component_templates=(PART,),
+        legacy_templates=(Template("old", {"number_of_replicas": "1"}, ("old-*",)),),
+        streams={"logs": ("logs-app",)},
+        repositories=(Repository("backup", "s3", (snapshot("daily-1", -1), snapshot("daily-2", -0.5))),),
+        policies=(Policy("daily", True),),
+        managed=(Policy("i0", True),),
+        certificates=tuple(
+            Certificate(n.name, layer, NOW + 200 * DAY) for n in told for layer in ("http", "transport")
+        ),
+        asked_at=NOW,
+    )
+
+
+NOW, DAY = 1_800_000_000.0, 86_400.0
+PART = Template("part", {"number_of_replicas": "0"})
+GOOD_TEMPLATE = Template("logs", {"number_of_replicas": "2"}, ("logs-*",), ("part",), True)
+
+
+def snapshot(name: str, days: float, state: str = "SUCCESS") -> Snapshot:
+    """One that began so many days from NOW, and took a minute."""
+    return Snapshot(name, state, NOW + days * DAY, NOW + days * DAY + 60)
+
+
+def with_state(**changes: Any) -> Change:
+    return lambda sheet: sheet if sheet.state is None else replace(sheet, state=replace(sheet.state, **changes))
+
+
+def having(**parts: Any) -> Change:
+    """Parts of the sheet, where they were read."""
+    return lambda sheet: replace(sheet, **{name: v for name, v in parts.items() if getattr(sheet, name) is not None})
+
+
+def left_set(transient: bool = False, **given: str) -> Change:
+    """Set for the cluster by its API; ``__`` stands for a dot."""
+    named = {name.replace("__", "."): value for name, value in given.items()}
+
+    def change(sheet: Sheet) -> Sheet:
+        if sheet.settings is None:
+            return sheet
+        held = sheet.settings
+        return replace(
+            sheet,
+            settings=replace(
+                held,
+                cluster={**held.cluster, **{name: v for name, v in named.items() if name in STOCK}},
+                explicit={**held.explicit, **named},
+                transient={**held.transient, **(named if transient else {})},
+            ),
+        )
+
+    return change
+
+
+def of_index(**given: str) -> Change:
+    """Set for the last index; ``__`` stands for a dot."""
+    named = {name.replace("__", "."): value for name, value in given.items()}
+
+    def change(sheet: Sheet) -> Sheet:
+        if not sheet.indices:
+            return sheet
+        *first, last = sheet.indices
+        return replace(sheet, indices=(*first, last._replace(settings={**last.settings, **named})))
+
+    return change
+
+
+def _tiered(sheet: Sheet) -> Sheet:
+    """Two tiers by an attribute; the last index lies in the warm one."""
+    warm = of_nodes(lambda n: replace(n, attributes={**n.attributes, "temp": "warm"}), _is("c-data"))
+    hot = of_nodes(
+        lambda n: replace(n, attributes={**n.attributes, "temp": "hot"}), lambda n: n.name in ("a-data", "b-data")
+    )
+    return of_index(routing__allocation__require__temp="warm")(warm(hot(sheet)))
+
+
+def _stream(sheet: Sheet) -> Sheet:
+    """A data stream whose newest index is replicated in another way."""
+    kinds = {".ds-logs-app-000001": {}, ".ds-logs-app-000002": {"replication.type": "SEGMENT"}}
+    more = tuple(Index(name, 1, 2, settings) for name, settings in kinds.items())
+    return sheet if sheet.indices is None else replace(sheet, indices=(*sheet.indices, *more))
 
 
 def of_nodes(change: Callable[[Node], Node], where: Callable[[Node], bool] = lambda node: True) -> Change:
@@ -197,6 +309,196 @@ PROBLEMS: dict[str, tuple[str, str, Change]] = {
         "fail",
         _of_settings(explicit={"cluster_manager.throttling.retry.base.delay": "0ms"}),
     ),
+    "allocation of primaries alone": (
+        "left.allocation",
+        "fail",
+        left_set(transient=True, cluster__routing__allocation__enable="primaries"),
+    ),
+    "no rebalancing": ("left.rebalance", "warn", left_set(cluster__routing__rebalance__enable="none")),
+    "a drained node": (
+        "left.excludes",
+        "fail",
+        left_set(transient=True, cluster__routing__allocation__exclude___name="c-data,x"),
+    ),
+    "a drained zone": ("left.excludes", "fail", left_set(cluster__routing__allocation__exclude__zone="c")),
+    "an exclude of a node that is gone": (
+        "left.excludes",
+        "warn",
+        left_set(cluster__routing__allocation__exclude___ip="10.0.0.9"),
+    ),
+    "disks that are not watched": (
+        "left.disk-threshold",
+        "fail",
+        left_set(cluster__routing__allocation__disk__threshold_enabled="false"),
+    ),
+    "raised watermarks": (
+        "left.watermarks",
+        "warn",
+        left_set(cluster__routing__allocation__disk__watermark__flood_stage="0.99"),
+    ),
+    "a voting exclusion": ("managers.votes", "fail", with_state(voters=("id-a-cm",), excluded=("b-cm",))),
+    "one voter": ("managers.zones", "fail", with_state(voters=("id-a-cm",), excluded=("b-cm",))),
+    "a voter that is gone": ("managers.zones", "fail", with_state(voters=("id-a-cm", "id-b-cm", "id-gone"))),
+    "a voter that is not here": ("managers.votes", "warn", with_state(voters=("id-a-cm", "id-b-cm", "id-gone"))),
+    "a manager without a vote": ("managers.votes", "warn", with_state(voters=("id-a-cm", "id-b-cm"))),
+    "a block of the cluster": ("blocks.cluster", "fail", with_state(blocks=("cluster read-only (api)",))),
+    "a cluster that takes no index": ("blocks.cluster", "fail", left_set(cluster__blocks__create_index="true")),
+    "a decommissioned zone with weight": (
+        "routing",
+        "fail",
+        with_state(
+            decommissioned=Decommissioned("zone", "d", "successful"), weights={"zone": dict.fromkeys("abcd", 1.0)}
+        ),
+    ),
+    "a decommission that failed": (
+        "routing",
+        "fail",
+        with_state(decommissioned=Decommissioned("zone", "c", "failed")),
+    ),
+    "a decommission by another attribute": (
+        "routing",
+        "fail",
+        with_state(decommissioned=Decommissioned("rack", "r1", "successful")),
+    ),
+    "a zone that was left decommissioned": (
+        "routing",
+        "warn",
+        with_state(decommissioned=Decommissioned("zone", "d", "successful")),
+    ),
+    "a zone without a weight": ("routing", "fail", with_state(weights={"zone": {"a": 1.0, "b": 1.0}})),
+    "most zones weighed out": ("routing", "fail", with_state(weights={"zone": {"a": 0.0, "b": 0.0, "c": 1.0}})),
+    "a zone weighed out": ("routing", "info", with_state(weights={"zone": {"a": 1.0, "b": 1.0, "c": 0.0}})),
+    "a transient setting": ("left.transient", "warn", left_set(transient=True, search__default_keep_alive="1m")),
+    "an archived setting": ("left.archived", "warn", left_set(archived__xpack__ml__enabled="true")),
+    "an archived setting of an index": ("left.archived", "warn", of_index(archived__index__frozen="true")),
+    "no recovery at all": (
+        "left.recovery",
+        "fail",
+        left_set(cluster__routing__allocation__node_concurrent_recoveries="0"),
+    ),
+    "slow recoveries": ("left.recovery", "info", left_set(indices__recovery__max_bytes_per_sec="1mb")),
+    "a flooded index": ("blocks.index", "fail", of_index(blocks__read_only_allow_delete="true")),
+    "an index without writes": ("blocks.index", "warn", of_index(blocks__write="true")),
+    "writes that are not on disk": ("durability", "warn", of_index(translog__durability="async")),
+    "no time for a restart": ("delayed", "warn", of_index(unassigned__node_left__delayed_timeout="0")),
+    "no time for a restart, with a unit": ("delayed", "warn", of_index(unassigned__node_left__delayed_timeout="0ms")),
+    "a limit that leaves copies out": (
+        "shards.limit",
+        "fail",
+        of_index(routing__allocation__total_shards_per_node="1"),
+    ),
+    "a limit without room after a loss": (
+        "shards.limit",
+        "warn",
+        lambda s: of_index(routing__allocation__total_shards_per_node="2")(
+            s if not s.indices else replace(s, indices=(*s.indices[:-1], Index("cramped", 3, 1)))
+        ),
+    ),
+    "a limit of the whole cluster": (
+        "shards.limit",
+        "warn",
+        left_set(cluster__routing__allocation__total_shards_per_node="4"),
+    ),
+    "an index that a shrink left bound": (
+        "index.filters",
+        "fail",
+        of_index(routing__allocation__require___name="a-data"),
+    ),
+    "an index off one address": ("index.filters", "warn", of_index(routing__allocation__exclude___ip="10.0.0.1")),
+    "an index that fits no node": ("index.filters", "fail", of_index(routing__allocation__require__temp="cold")),
+    "a tier of one node": ("tiers.copies", "fail", _tiered),
+    "one warm node": (
+        "tiers.copies",
+        "fail",
+        of_nodes(lambda n: replace(n, roles=n.roles | {"warm"}), _is("c-data")),
+    ),
+    "unlike heaps": ("tiers.heap", "warn", of_nodes(lambda n: replace(n, heap=8 * GIB, limit=5 * GIB), _is("c-data"))),
+    "unlike limits": ("tiers.heap", "warn", of_nodes(lambda n: replace(n, limit=4 * GIB), _is("c-data"))),
+    "a tier that is full after a loss": ("tiers.heap", "warn", LOWER),
+    "a closed index": ("indices.closed", "warn", with_state(closed=frozenset({"shut"}))),
+    "a frozen index": ("indices.closed", "warn", of_index(frozen="true")),
+    "a template without replicas": (
+        "templates",
+        "fail",
+        having(index_templates=(Template("bare", {"number_of_replicas": "0"}, ("bare-*",)),)),
+    ),
+    "a component without replicas": (
+        "templates",
+        "fail",
+        having(index_templates=(GOOD_TEMPLATE._replace(settings={}),), component_templates=(PART,)),
+    ),
+    "a legacy template without replicas": (
+        "templates",
+        "fail",
+        having(legacy_templates=(Template("old", {"number_of_replicas": "0"}, ("old-*",)),)),
+    ),
+    "a component without replicas that is not used": (
+        "templates",
+        "warn",
+        having(component_templates=(PART, PART._replace(name="idle"))),
+    ),
+    "no replica by default": ("templates", "fail", left_set(cluster__default_number_of_replicas="0")),
+    "two replications in a data stream": ("replication", "warn", _stream),
+    "segments without pressure": ("replication", "info", of_index(replication__type="SEGMENT")),
+    "a copy without a place": ("unassigned", "warn", with_state(unassigned=(Unassigned("i1", 0, "NODE_LEFT"),))),
+    "a copy that was given up": (
+        "unassigned.given-up",
+        "fail",
+        with_state(unassigned=(Unassigned("i1", 0, "ALLOCATION_FAILED", 5, "corrupt"),)),
+    ),
+    "a restore under way": ("restores", "warn", with_state(restores=("backup/daily-1 started",))),
+    "a restore that ended": (
+        "restores",
+        "fail",
+        with_state(unassigned=(Unassigned("i1", 0, "NEW_INDEX_RESTORED"),)),
+    ),
+    "no repository": ("snapshots", "info", having(repositories=())),
+    "an empty repository": ("snapshots", "warn", having(repositories=(Repository("backup", "s3", ()),))),
+    "snapshots that stopped": (
+        "snapshots",
+        "warn",
+        having(repositories=(Repository("backup", "s3", (snapshot("daily-1", -9),)),)),
+    ),
+    "a snapshot that is partial": (
+        "snapshots",
+        "warn",
+        having(repositories=(Repository("b", "s3", (snapshot("d-1", -1), snapshot("d-2", 0, "PARTIAL"))),)),
+    ),
+    "no snapshot that is whole": (
+        "snapshots",
+        "fail",
+        having(repositories=(Repository("b", "s3", (snapshot("d-2", 0, "FAILED"),)),)),
+    ),
+    "a snapshot that does not end": (
+        "snapshots",
+        "fail",
+        with_state(running=(Running("backup", "daily-3", "started", NOW - 2 * DAY),)),
+    ),
+    "a policy of snapshots that failed": (
+        "snapshots.policies",
+        "fail",
+        having(policies=(Policy("daily", True, "creation failed no such repository"),)),
+    ),
+    "a policy that is switched off": ("snapshots.policies", "warn", having(policies=(Policy("daily", False),))),
+    "no snapshot management": ("snapshots.policies", "info", having(absent={"snapshot-policies": "no plugin"})),
+    "an index that its policy left": ("indices.managed", "fail", having(managed=(Policy("i0", True, "no alias"),))),
+    "no index management": ("indices.managed", "info", having(absent={"managed-indices": "no plugin"})),
+    "a certificate that ends next month": (
+        "certificates",
+        "warn",
+        having(certificates=(Certificate("a-data", "http", NOW + 20 * DAY),)),
+    ),
+    "a certificate that ends in days": (
+        "certificates",
+        "fail",
+        having(certificates=(Certificate("a-data", "transport", NOW + 3 * DAY),)),
+    ),
+    "an expired certificate": (
+        "certificates",
+        "fail",
+        having(certificates=(Certificate("a-data", "transport", NOW - DAY),)),
+    ),
+    "no security plugin": ("certificates", "info", having(absent={"certificates": "no plugin"})),
     "a hidden persistent setting": ("settings.hidden", "warn", _of_settings(hidden=("search.default_keep_alive",))),
     "slow detection": ("detection", "warn", with_settings(cluster__publish__timeout="40s")),
     "stock detection": (
@@ -238,6 +540,9 @@ MISSING: dict[str, tuple[tuple[str, ...], Change]] = {
             *("awareness.forced", "copies", "copies.placed", "shards.heap", "shards.node", "cpu", "heap", "heap.size"),
             *("storage", "storage.zone", "detection", "detection.stalled"),
             *("protection.search", "protection.admission", "protection.indexing"),
+            *("left.allocation", "left.rebalance", "left.excludes", "left.disk-threshold", "managers.votes", "routing"),
+            *("shards.limit", "index.filters", "tiers.copies", "tiers.heap", "templates", "replication", "snapshots"),
+            "certificates",
         ),
         _forget("nodes"),
     ),
@@ -245,15 +550,52 @@ MISSING: dict[str, tuple[tuple[str, ...], Change]] = {
         (
             *("awareness", "awareness.forced", "shards.node", "storage.zone", "detection", "detection.stalled"),
             *("protection.search", "protection.admission", "protection.indexing", "settings.deadly", "settings.hidden"),
+            *("left.allocation", "left.rebalance", "left.excludes", "left.disk-threshold", "left.watermarks"),
+            *("left.transient", "left.archived", "left.recovery", "blocks.cluster", "routing", "shards.limit"),
+            *("tiers.heap", "templates", "replication"),
         ),
         _forget("settings"),
     ),
-    "indices": (("replicas", "copies"), _forget("indices")),
+    "indices": (
+        (
+            *("replicas", "copies", "left.archived", "blocks.index", "durability", "delayed", "shards.limit"),
+            *("index.filters", "tiers.copies", "tiers.heap", "indices.closed", "replication", "unassigned.given-up"),
+        ),
+        _forget("indices"),
+    ),
     "copies": (
-        ("managers.size", "copies.placed", "copies.started", "shards.heap", "shards.node", "shards.size"),
+        ("managers.size", "copies.placed", "copies.started", "shards.heap", "shards.node", "shards.size", "tiers.heap"),
         _forget("copies"),
     ),
-    "heap": (("managers.size", "shards.heap", "heap.size"), _forget_of("heap", lambda n: True)),
+    "state": (
+        (
+            *("managers.zones", "managers.votes", "blocks.cluster", "routing", "indices.closed", "unassigned"),
+            *("unassigned.given-up", "restores", "snapshots"),
+        ),
+        _forget("state"),
+    ),
+    "explained": (("unassigned",), _forget("explained")),
+    "limit": (("tiers.heap",), _forget_of("limit", lambda n: True)),
+    **{
+        part: (("templates",), _forget(part))
+        for part in ("index_templates", "component_templates", "legacy_templates", "streams")
+    },
+    "repositories": (("snapshots",), _forget("repositories")),
+    "snapshots of one": (
+        ("snapshots",),
+        having(repositories=(Repository("backup", "s3", None, "GET x answered 403: no"),)),
+    ),
+    "policies": (("snapshots.policies",), _forget("policies")),
+    "managed": (("indices.managed",), _forget("managed")),
+    "certificates": (("certificates",), _forget("certificates")),
+    "the time": (("snapshots", "certificates"), lambda s: replace(s, asked_at=None)),
+    "certificates of an older version": (
+        ("certificates",),
+        lambda s: of_nodes(lambda n: replace(n, secured=True))(
+            replace(s, certificates=(), absent={"certificates": "no plugin"})
+        ),
+    ),
+    "heap": (("managers.size", "shards.heap", "heap.size", "tiers.heap"), _forget_of("heap", lambda n: True)),
     "heap of one manager": (("managers.size", "heap.size"), _forget_of("heap", _is("b-cm"))),
     "heap of one data node": (("shards.heap", "heap.size"), _forget_of("heap", _is("b-data"))),
     "memory": (("managers.size", "heap.size"), _forget_of("memory", lambda n: True)),

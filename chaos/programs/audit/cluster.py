@@ -1,4 +1,6 @@
-"""The facts of a living cluster, read by GETs alone: a handful of requests, however many indices and shards there are.
+"""The facts of a cluster, read by GETs alone, from the cluster itself or from answers that somebody saved.
+
+The questions are those of :mod:`.questions`, and one more for each repository, however many indices there are.
 
 What a cluster refuses or does not answer is missing in the sheet, with the reason; only a server that cannot be spoken
 to, or is no OpenSearch, is an error.
@@ -8,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import urllib3
@@ -21,33 +25,37 @@ from chaos.base.text import one_line, printable
 from chaos.definitions.topology import ZONE_ATTRIBUTE
 from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.rest import Garbled, NodeClient, short
-from chaos.programs.audit.facts import Copy, Index, Node, Settings, Sheet, plain, wanted
+from chaos.programs.audit import answers
+from chaos.programs.audit.facts import Repository, Sheet, plain
+from chaos.programs.audit.questions import (
+    CERTIFICATES,
+    COMPONENT_TEMPLATES,
+    COPIES,
+    EXPLAIN,
+    INDEX_TEMPLATES,
+    INDICES,
+    LEGACY_TEMPLATES,
+    MANAGED,
+    NODES,
+    POLICIES,
+    REPOSITORIES,
+    SETTINGS,
+    STATE,
+    STATS,
+    STREAMS,
+    VERSION,
+    Question,
+    snapshots_in,
+)
 
-Get = Callable[[str], tuple[int, Any]]
-"""Path → status and decoded body. Raises ``urllib3.exceptions.HTTPError``."""
+Get = Callable[[Question], tuple[int, Any]]
+"""One of the questions → status and decoded body. Raises ``urllib3.exceptions.HTTPError``."""
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 30.0
-NODES = (
-    "/_nodes/settings,jvm,os?flat_settings=true&timeout=10s&filter_path=_nodes,nodes.*.name,nodes.*.roles,"
-    "nodes.*.attributes,nodes.*.settings,nodes.*.jvm.mem.heap_max_in_bytes,nodes.*.os.allocated_processors"
-)
-STATS = (
-    "/_nodes/stats/os,jvm,fs?timeout=10s&filter_path=_nodes,nodes.*.name,nodes.*.os.cpu.percent,"
-    "nodes.*.os.mem.total_in_bytes,nodes.*.jvm.mem.heap_used_percent,nodes.*.jvm.mem.pools.old,"
-    "nodes.*.fs.total.total_in_bytes,nodes.*.fs.total.available_in_bytes"
-)
-SETTINGS = "/_cluster/settings?include_defaults=true&flat_settings=true"
-INDICES = (
-    "/_all/_settings?expand_wildcards=all&filter_path="
-    "*.settings.index.number_of_shards,*.settings.index.number_of_replicas"
-)
-COPIES = "/_cat/shards?format=json&bytes=b&h=index,shard,prirep,state,store,node"
-MEASURED = ("memory", "cpu", "heap_used", "disk", "disk_free")
-
-
-class Partial(ValueError):
-    """An answer that lacks what a rule might have found."""
+MEASURED = ("memory", "cpu", "heap_used", "disk", "disk_free", "limit")
+NO_HANDLER, NOTHING_UNASSIGNED = "no handler found", "unable to find any unassigned shards"
+"""Words of OpenSearch's: no plugin of this installation answers such a path; and there is nothing to explain."""
 
 
 def of_url(host: str, port: int, access: Access, zone_attribute: str = ZONE_ATTRIBUTE) -> Sheet:
@@ -70,7 +78,7 @@ def of_lab(
 def _through(client: NodeClient, where: str, zone_attribute: str) -> Sheet:
     """A reader is given a GET and nothing else."""
     try:
-        return read(lambda path: client.request("GET", path), where, zone_attribute)
+        return read(lambda question: client.request("GET", question.path), where, zone_attribute)
     finally:
         client.close()
 
@@ -78,37 +86,98 @@ def _through(client: NodeClient, where: str, zone_attribute: str) -> Sheet:
 def read(get: Get, where: str, zone_attribute: str = ZONE_ATTRIBUTE) -> Sheet:
     """The facts of the cluster that answers. Raises InvalidInput where nothing answers, or something else."""
     version = _version(get, where)
-    unread: dict[str, str] = {}
+    reader = Reader(get)
+    ask = reader.ask
+    stats = ask(STATS, MEASURED, lambda answer: (answers.stats(answer), answers.asked_at(answer)))
+    measured, asked_at = stats or ({}, None)
+    return Sheet(
+        origin=f"{where}, OpenSearch {version}",
+        zone_attribute=zone_attribute,
+        version=version,
+        nodes=ask(NODES, ("nodes", "heap"), lambda answer: answers.nodes(answer, measured, zone_attribute)),
+        settings=ask(SETTINGS, ("settings",), lambda answer: answers.settings(answer, zone_attribute)),
+        indices=ask(INDICES, ("indices",), answers.indices),
+        copies=ask(COPIES, ("copies",), answers.copies),
+        state=ask(STATE, ("state",), answers.state),
+        explained=ask(EXPLAIN, ("explained",), answers.explained, {NOTHING_UNASSIGNED: ""}),
+        index_templates=ask(INDEX_TEMPLATES, ("index_templates",), answers.index_templates),
+        component_templates=ask(COMPONENT_TEMPLATES, ("component_templates",), answers.component_templates),
+        legacy_templates=ask(LEGACY_TEMPLATES, ("legacy_templates",), answers.legacy_templates),
+        streams=ask(STREAMS, ("streams",), answers.streams),
+        repositories=reader.repositories(),
+        policies=ask(POLICIES, ("policies",), answers.policies, {NO_HANDLER: ()}),
+        managed=ask(MANAGED, ("managed",), answers.managed, {NO_HANDLER: ()}),
+        certificates=ask(CERTIFICATES, ("certificates",), answers.certificates, {NO_HANDLER: ()}),
+        unread=reader.unread,
+        absent=reader.absent,
+        asked_at=asked_at,
+    )
 
-    def part(names: tuple[str, ...], path: str, parse: Callable[[Any], Any]) -> Any:
-        name = path.partition("?")[0]
-        try:
-            status, answer = get(path)
-            if status == 200:
-                return parse(answer)
-            why = f"GET {name} answered {status}: {_reason(answer)}"
-        except Garbled as error:
-            why = f"GET {name} answered something that cannot be read: {short(error)}"
-        except urllib3.exceptions.HTTPError as error:
-            why = f"GET {name} was not answered: {short(error)}"
-        except Partial as error:
-            why = f"GET {name}: {error}"
-        except (LookupError, TypeError, ValueError, AttributeError):
-            why = f"GET {name} answered something that cannot be read"
-        unread.update(dict.fromkeys(names, why))
+
+@dataclass
+class Reader:
+    """Asks one question after the other, and keeps why one was not answered."""
+
+    get: Get
+    unread: dict[str, str] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
+
+    def ask(
+        self,
+        question: Question,
+        names: tuple[str, ...],
+        parse: Callable[[Any], Any],
+        refusals: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Any:
+        """What ``parse`` makes of the answer, or None. ``names``: the parts of the sheet that are missing then.
+
+        ``refusals``: words of a refusal that is an answer too, and what it comes to.
+        """
+        said = self._asked(question, parse, refusals)
+        if not isinstance(said, str):
+            return said[0]
+        self.unread.update(dict.fromkeys(names, said))
         return None
 
-    stats = part(MEASURED, STATS, _stats) or {}
-    nodes = part(("nodes", "heap"), NODES, lambda answer: _nodes(answer, stats, zone_attribute))
-    settings = part(("settings",), SETTINGS, lambda answer: _settings(answer, zone_attribute))
-    indices = part(("indices",), INDICES, _indices)
-    copies = part(("copies",), COPIES, _copies)
-    return Sheet(f"{where}, OpenSearch {version}", zone_attribute, version, nodes, settings, indices, copies, unread)
+    def _asked(self, question: Question, parse: Callable[[Any], Any], refusals: Mapping[str, Any]) -> tuple[Any] | str:
+        """What it comes to, or why there is nothing."""
+        name = question.path.partition("?")[0]
+        try:
+            status, answer = self.get(question)
+            if status == 200:
+                return (parse(answer),)
+            reason = _reason(answer)
+            for words, comes_to in refusals.items():
+                if status in (400, 404, 405) and words in reason:
+                    if words == NO_HANDLER:
+                        self.absent[question.name] = f"no plugin of this cluster answers {name}"
+                    return (comes_to,)
+            return f"GET {name} answered {status}: {reason}"
+        except Garbled as error:
+            return f"GET {name} answered something that cannot be read: {short(error)}"
+        except urllib3.exceptions.HTTPError as error:
+            return f"GET {name} was not answered: {short(error)}"
+        except answers.Partial as error:
+            return f"GET {name}: {error}"
+        except (LookupError, TypeError, ValueError, AttributeError):
+            return f"GET {name} answered something that cannot be read"
+
+    def repositories(self) -> tuple[Repository, ...] | None:
+        """Each with its snapshots, or why they are not known."""
+        kinds = self.ask(REPOSITORIES, ("repositories",), answers.repositories)
+        if kinds is None:
+            return None
+        found = []
+        for name, kind in sorted(kinds.items()):
+            said = self._asked(snapshots_in(name), answers.snapshots, {})
+            one = (None, said) if isinstance(said, str) else (said[0], "")
+            found.append(Repository(printable(name), kind, *one))
+        return tuple(found)
 
 
 def _version(get: Get, where: str) -> str:
     try:
-        status, answer = get("/")
+        status, answer = get(VERSION)
     except urllib3.exceptions.SSLError as error:
         raise InvalidInput(
             f"{where}: TLS failed: {short(error)}", remedy="name its authority with --ca, or say --insecure"
@@ -134,89 +203,11 @@ def _version(get: Get, where: str) -> str:
     raise InvalidInput(f"{where} is no OpenSearch", remedy="give the address of a node's or a domain's REST API")
 
 
-def _stats(answer: Any) -> dict[str, dict[str, Any]]:
-    """By node: what was measured. A node that says nothing of it has None."""
-    found = {}
-    for id, node in answer["nodes"].items():
-        memory, disk = node.get("os", {}).get("mem", {}), node.get("fs", {}).get("total", {})
-        cpu, jvm = node.get("os", {}).get("cpu", {}).get("percent"), node.get("jvm", {}).get("mem", {})
-        old = jvm.get("pools", {}).get("old", {})
-        used, most = _number(old.get("used_in_bytes")), _number(old.get("max_in_bytes"))
-        share = 100 * used / most if used is not None and most else _number(jvm.get("heap_used_percent"))
-        found[id] = {
-            "memory": _number(memory.get("total_in_bytes")) or None,
-            "cpu": _number(cpu),
-            "heap_used": share,
-            "disk": _number(disk.get("total_in_bytes")) or None,
-            "disk_free": _number(disk.get("available_in_bytes")),
-        }
-    return found
-
-
-def _nodes(answer: Any, stats: Mapping[str, Mapping[str, Any]], zone_attribute: str) -> tuple[Node, ...]:
-    if silent := answer.get("_nodes", {}).get("failed"):
-        raise Partial(f"{silent} nodes did not answer")
-    found = []
-    for id, node in answer["nodes"].items():
-        zone = node.get("attributes", {}).get(zone_attribute)
-        found.append(
-            Node(
-                name=printable(node["name"]),
-                roles=frozenset(map(str, node["roles"])),
-                zone=None if zone is None else printable(zone),
-                processors=_number(node.get("os", {}).get("allocated_processors")),
-                heap=_number(node.get("jvm", {}).get("mem", {}).get("heap_max_in_bytes")) or None,
-                settings=wanted(node.get("settings", {}), zone_attribute),
-                **stats.get(id, {}),
-            )
-        )
-    if not found:
-        raise Partial("it names no node")
-    return tuple(sorted(found, key=lambda node: node.name))
-
-
-def _settings(answer: Any, zone_attribute: str) -> Settings:
-    persistent, transient = dict(answer["persistent"]), dict(answer["transient"])
-    cluster = {**persistent, **transient}
-    return Settings(
-        wanted(cluster, zone_attribute),
-        wanted(answer["defaults"], zone_attribute),
-        explicit={str(name): plain(value) for name, value in cluster.items()},
-        hidden=tuple(sorted(name for name in {*persistent} & {*transient} if persistent[name] != transient[name])),
-    )
-
-
-def _indices(answer: Any) -> tuple[Index, ...]:
-    held = {name: each["settings"]["index"] for name, each in (answer or {}).items()}
-    return tuple(
-        Index(printable(name), int(each["number_of_shards"]), int(each["number_of_replicas"]))
-        for name, each in held.items()
-    )
-
-
-def _copies(answer: Any) -> tuple[Copy, ...]:
-    """A copy that moves is named ``node -> address id other``; until it has moved it is where it was."""
-    return tuple(
-        Copy(
-            printable(row["index"]),
-            int(row["shard"]),
-            row["prirep"] == "p",
-            row["state"] in ("STARTED", "RELOCATING"),
-            printable(row["node"]).partition(" -> ")[0] if row.get("node") else None,
-            None if row.get("store") is None else int(row["store"]),
-        )
-        for row in answer
-    )
-
-
-def _number(value: Any) -> Any:
-    """A number that is one, and not the -1 with which OpenSearch says that it does not know."""
-    return value if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None
-
-
 def _reason(answer: Any) -> str:
     """What OpenSearch says of a refusal, in one line."""
     said = told[0] if (told := refusal(answer)) else said_by_opensearch(answer)
+    if said is None and isinstance(answer, dict):  # the security plugin's own requests
+        said = answer.get("message")
     return _line(plain(said if said is not None else answer if isinstance(answer, str) else "no reason"))
 
 

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from chaos.definitions.topology import ZONE_ATTRIBUTE, Topology
-from chaos.programs.audit.facts import STOCK, Index, Node, Settings, Sheet, plain, wanted
+from chaos.programs.audit.facts import STOCK, Index, Node, Settings, Sheet, of_index, plain, wanted
 
+ATTRIBUTE = "node.attr."
 LIVE = "a topology is a definition: only a living cluster has it"
 INDEX = "the load's index"
+UNREAD = (
+    *("copies", "memory", "cpu", "heap_used", "disk", "disk_free", "limit", "state", "explained", "streams"),
+    *("index_templates", "component_templates", "legacy_templates", "repositories", "policies", "managed"),
+    "certificates",
+)
+"""Parts of a sheet that only a living cluster has."""
 
 
 def sheet(topology: Topology, zone_attribute: str = ZONE_ATTRIBUTE) -> Sheet:
@@ -17,7 +24,15 @@ def sheet(topology: Topology, zone_attribute: str = ZONE_ATTRIBUTE) -> Sheet:
         other = own.get(f"node.attr.{zone_attribute}")
         zone = spec.zone if zone_attribute == ZONE_ATTRIBUTE else None if other is None else str(other)
         nodes.append(
-            Node(spec.name, frozenset(spec.roles), zone, heap=int(spec.heap), settings=wanted(own, zone_attribute))
+            Node(
+                spec.name,
+                frozenset(spec.roles),
+                zone,
+                heap=int(spec.heap),
+                settings=wanted(own, zone_attribute),
+                attributes={ZONE_ATTRIBUTE: spec.zone}
+                | {name.removeprefix(ATTRIBUTE): plain(own[name]) for name in own if name.startswith(ATTRIBUTE)},
+            )
         )
     return Sheet(
         origin=f"topology {topology.name}",
@@ -29,6 +44,7 @@ def sheet(topology: Topology, zone_attribute: str = ZONE_ATTRIBUTE) -> Sheet:
             STOCK,
             explicit={name: plain(value) for name, value in topology.settings.cluster.items()},
         ),
-        indices=(Index(INDEX, topology.shards, topology.replicas),),
-        unread=dict.fromkeys(("copies", "memory", "cpu", "heap_used", "disk", "disk_free"), LIVE),
+        indices=(Index(INDEX, topology.shards, topology.replicas, of_index(topology.settings.index)),),
+        unread=dict.fromkeys(UNREAD, LIVE),
+        is_definition=True,
     )

@@ -5,14 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from chaos.definitions.topology import AWARENESS, ZONE_ATTRIBUTE
+from chaos.definitions.topology import AWARENESS, STRATEGY, ZONE_ATTRIBUTE
 
 GIB = 2**30
 FOLLOWER = "cluster.fault_detection.follower_check"
 LEADER = "cluster.fault_detection.leader_check"
 BALANCE = "cluster.routing.allocation.awareness.balance"
+ALLOCATION = "cluster.routing.allocation.enable"
+REBALANCE = "cluster.routing.rebalance.enable"
+THRESHOLD = "cluster.routing.allocation.disk.threshold_enabled"
+WATERMARK = "cluster.routing.allocation.disk.watermark"
+PER_NODE = "cluster.routing.allocation.total_shards_per_node"
+DEFAULT_REPLICAS = "cluster.default_number_of_replicas"
+SEGMENT_PRESSURE = "segrep.pressure.enabled"
 STOCK: Mapping[str, str] = {
     AWARENESS: "",
     BALANCE: "false",
@@ -29,6 +37,13 @@ STOCK: Mapping[str, str] = {
     "admission_control.transport.mode": "disabled",
     "shard_indexing_pressure.enabled": "false",
     "shard_indexing_pressure.enforced": "false",
+    ALLOCATION: "all",
+    REBALANCE: "all",
+    THRESHOLD: "true",
+    PER_NODE: "-1",
+    DEFAULT_REPLICAS: "1",
+    STRATEGY: "DOCUMENT",
+    SEGMENT_PRESSURE: "false",
 }
 """The settings that rules ask for, with the defaults of OpenSearch 3.8.0."""
 
@@ -45,12 +60,115 @@ class Copy:
     size: int | None
 
 
+NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
 class Index(NamedTuple):
-    """``shards`` primaries, each with ``replicas``."""
+    """``shards`` primaries, each with ``replicas``. ``settings``: what is set for it, without ``index.`` before."""
 
     name: str
     shards: int
     replicas: int
+    settings: Mapping[str, str] = NOTHING
+
+    @property
+    def is_system(self) -> bool:
+        """Of a plugin, by its name."""
+        return self.name.startswith(".") and not self.name.startswith(".ds-")
+
+
+@dataclass(frozen=True, slots=True)
+class Unassigned:
+    """A copy without a node. ``failures``: how often in a row its start failed; ``details`` are OpenSearch's words."""
+
+    index: str
+    shard: int
+    reason: str
+    failures: int = 0
+    details: str = ""
+
+
+class Running(NamedTuple):
+    """A snapshot that is being made. ``began`` in seconds since the epoch, None where it was not said."""
+
+    repository: str
+    name: str
+    state: str
+    began: float | None
+
+
+class Decommissioned(NamedTuple):
+    """The value of an attribute whose nodes are kept out; ``status`` in lower case, ``successful`` once they are."""
+
+    attribute: str
+    value: str
+    status: str
+
+
+@dataclass(frozen=True)
+class State:
+    """What one cluster state says. ``voters``: ids of nodes in the committed voting configuration.
+
+    ``excluded``: names of managers whose vote is taken. ``blocks``: of the whole cluster, in OpenSearch's words.
+    ``restores``: index and state of each restore that is not done.
+    """
+
+    voters: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    closed: frozenset[str] = frozenset()
+    blocks: tuple[str, ...] = ()
+    weights: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    decommissioned: Decommissioned | None = None
+    restores: tuple[str, ...] = ()
+    running: tuple[Running, ...] = ()
+    unassigned: tuple[Unassigned, ...] = ()
+
+
+class Template(NamedTuple):
+    """An index template, a component of one, or one of the old kind. ``settings`` without ``index.`` before."""
+
+    name: str
+    settings: Mapping[str, str]
+    patterns: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+    of_streams: bool = False
+
+
+class Snapshot(NamedTuple):
+    """``began``, ``ended``: seconds since the epoch."""
+
+    name: str
+    state: str
+    began: float
+    ended: float | None
+
+
+class Repository(NamedTuple):
+    """``snapshots`` is None where they could not be listed; ``why`` says so."""
+
+    name: str
+    kind: str
+    snapshots: tuple[Snapshot, ...] | None
+    why: str = ""
+
+
+class Policy(NamedTuple):
+    """A policy of snapshot management, or an index under one of index state management.
+
+    ``problem`` is empty where its last execution went well.
+    """
+
+    name: str
+    enabled: bool
+    problem: str = ""
+
+
+class Certificate(NamedTuple):
+    """``layer``: http or transport. ``ends``: seconds since the epoch."""
+
+    node: str
+    layer: str
+    ends: float
 
 
 @dataclass(frozen=True)
@@ -72,6 +190,12 @@ class Node:
     disk_free: int | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     """Of those in :data:`STOCK` and of awareness, what stands in its opensearch.yml."""
+    id: str | None = None
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    limit: int | None = None
+    """Bytes up to which its parent circuit breaker lets requests take heap."""
+    secured: bool = False
+    """Its REST API or transport is wrapped by the security plugin."""
 
     @property
     def is_data(self) -> bool:
@@ -95,6 +219,8 @@ class Settings:
     defaults: Mapping[str, str]
     explicit: Mapping[str, str] = field(default_factory=dict)
     """All that is set for the cluster, asked for by a rule or not."""
+    transient: Mapping[str, str] = field(default_factory=dict)
+    """Of ``explicit`` those that the next restart of the whole cluster forgets."""
     hidden: tuple[str, ...] = ()
     """Persistent settings behind a transient one of another value: that value holds until the next restart."""
 
@@ -111,6 +237,30 @@ class Sheet:
     indices: tuple[Index, ...] | None = None
     copies: tuple[Copy, ...] | None = None
     unread: Mapping[str, str] = field(default_factory=dict)
+    state: State | None = None
+    index_templates: tuple[Template, ...] | None = None
+    component_templates: tuple[Template, ...] | None = None
+    legacy_templates: tuple[Template, ...] | None = None
+    streams: Mapping[str, tuple[str, ...]] | None = None
+    """Index template → data streams that were made by it."""
+    repositories: tuple[Repository, ...] | None = None
+    policies: tuple[Policy, ...] | None = None
+    managed: tuple[Policy, ...] | None = None
+    certificates: tuple[Certificate, ...] | None = None
+    explained: str | None = None
+    """Why the first unassigned copy stays so, in OpenSearch's words; empty where none is unassigned."""
+    absent: Mapping[str, str] = field(default_factory=dict)
+    """Part → why this cluster has nothing of that kind: its plugin is not installed."""
+    asked_at: float | None = None
+    """Seconds since the epoch, by the clock of the cluster's nodes when they answered."""
+    is_definition: bool = False
+    """Nothing runs: what is not written is OpenSearch's default."""
+    unasked: Mapping[str, str] = field(default_factory=dict)
+    """Rule → why this origin cannot tell it at all."""
+    gaps: Mapping[str, str] = field(default_factory=dict)
+    """Rule → what this origin does not tell of it: it can be broken, and is unknown where nothing is found."""
+    notes: tuple[str, ...] = ()
+    """How what was written was read, in sentences."""
 
     def why(self, part: str) -> str:
         return self.unread.get(part, "it was not said")
@@ -146,6 +296,27 @@ class Sheet:
         if any(name in each.settings for each in self.nodes or ()):
             return STOCK.get(name, "")
         return self.settings.defaults.get(name)
+
+    def held(self, name: str) -> frozenset[str]:
+        """The values of a setting that hold on nodes which may be elected: they decide where copies go."""
+        nodes = self.managers or self.nodes or ()
+        return frozenset(value for node in nodes if (value := self.setting(name, node)) is not None)
+
+
+def flat(settings: Any, before: str = "") -> dict[str, str]:
+    """Nested settings by their full name, as text."""
+    found: dict[str, str] = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            found |= flat(value, f"{before}{name}.")
+        else:
+            found[f"{before}{name}"] = plain(value)
+    return found
+
+
+def of_index(settings: Any) -> dict[str, str]:
+    """Settings of an index or a template, however they are nested, without ``index.`` before their names."""
+    return {name.removeprefix("index."): value for name, value in flat(settings or {}).items()}
 
 
 def plain(value: Any) -> str:

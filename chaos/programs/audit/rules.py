@@ -1,30 +1,16 @@
-"""The rules: each a pure function from the facts to a finding, with its limit, its published source and its remedy.
-
-The engine (:func:`audit`) sees to it that nothing missing passes: a rule whose part of the sheet could not be read is
-never asked, and one that found nothing wrong in less than everything is unknown.
-"""
+"""The published checklist for availability: each rule a pure function from the facts to a finding."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
 from chaos.base import text
 from chaos.definitions.topology import AWARENESS
 from chaos.opensearch.checklist import AVAILABILITY, CPU_MOST, CPU_OK, Source, Status, grade
 from chaos.programs.audit.accepted import deadly
+from chaos.programs.audit.catalogue import SHOWN, Found, Workload, gib, joined, rule, some, told
 from chaos.programs.audit.facts import BALANCE, FOLLOWER, GIB, LEADER, Node, Sheet, listed, seconds
-
-
-class Workload(StrEnum):
-    """What the cluster is for: how large its shards should be depends on it."""
-
-    SEARCH = "search"
-    LOGS = "logs"
-
 
 STANDBY = Source(
     "AWS Big Data Blog: 99.99% availability using Multi-AZ with Standby",
@@ -65,125 +51,10 @@ ADMISSION = Source(
 )
 
 
-class Found(NamedTuple):
-    """``nodes`` and ``indices``: names that ``value`` speaks of. ``gap``: what could not be read, in words."""
-
-    status: Status
-    value: str
-    nodes: tuple[str, ...] = ()
-    indices: tuple[str, ...] = ()
-    gap: str | None = None
-
-
-@dataclass(frozen=True)
-class Rule:
-    """``needs``: parts of the sheet without which it cannot be asked."""
-
-    id: str
-    title: str
-    says: str
-    source: Source
-    remedy: str
-    needs: tuple[str, ...]
-    look: Callable[[Sheet, Workload], Found]
-
-
-@dataclass(frozen=True)
-class Row:
-    """What one rule says of one cluster."""
-
-    rule: Rule
-    status: Status
-    value: str
-    nodes: tuple[str, ...] = ()
-    indices: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "id": self.rule.id,
-            "title": self.rule.title,
-            "status": self.status.value,
-            "value": self.value,
-            "rule": self.rule.says,
-            "source": {"title": self.rule.source.title, "url": self.rule.source.url},
-            "remedy": self.rule.remedy,
-            "nodes": list(self.nodes),
-            "indices": list(self.indices),
-        }
-
-
-RULES: list[Rule] = []
-
-
-def audit(sheet: Sheet, workload: Workload = Workload.SEARCH) -> list[Row]:
-    """Every rule's row, in the order of :data:`RULES`."""
-    return [_row(rule, sheet, workload) for rule in RULES]
-
-
-def worst(rows: Iterable[Row]) -> Status:
-    return max((row.status for row in rows), key=lambda status: status.badness, default=Status.UNKNOWN)
-
-
-def _row(rule: Rule, sheet: Sheet, workload: Workload) -> Row:
-    missing = [sheet.why(part) for part in rule.needs if getattr(sheet, part) is None]
-    if missing:
-        return Row(rule, Status.UNKNOWN, "; ".join(dict.fromkeys(missing)))
-    found = rule.look(sheet, workload)
-    if found.gap is None or found.status is Status.FAIL:
-        return Row(rule, found.status, found.value, found.nodes, found.indices)
-    return Row(rule, Status.UNKNOWN, "; ".join(filter(None, (found.value, found.gap))), found.nodes, found.indices)
-
-
-def _rule(
-    id: str, title: str, *, says: str, source: Source, remedy: str, needs: tuple[str, ...]
-) -> Callable[[Callable[[Sheet, Workload], Found]], Callable[[Sheet, Workload], Found]]:
-    def add(look: Callable[[Sheet, Workload], Found]) -> Callable[[Sheet, Workload], Found]:
-        RULES.append(Rule(id, title, says, source, remedy, needs, look))
-        return look
-
-    return add
-
-
-SHOWN = 3
-"""So many names stand in a value; the rest is counted."""
-
-
-def _some(names: Sequence[str]) -> str:
-    shown = [text.clip(name, 80) for name in names[:SHOWN]]
-    return ", ".join(shown) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
-
-
-def _told(sheet: Sheet, nodes: Sequence[Node], *facts: str) -> tuple[list[Node], str | None]:
-    """The nodes that told all of these facts, and what is missing of the others."""
-    if not nodes:
-        return [], "there is no such node"
-    have, gaps = list(nodes), []
-    for fact in facts:
-        lack = [node for node in nodes if getattr(node, fact) is None]
-        have = [node for node in have if getattr(node, fact) is not None]
-        if lack and fact in sheet.unread:
-            gaps.append(f"{fact.replace('_', ' ')}: {sheet.unread[fact]}")
-        elif lack:
-            gaps.append(f"{fact.replace('_', ' ')} of {_some([node.name for node in lack])}: not said")
-    return have, "; ".join(dict.fromkeys(gaps)) or None
-
-
-def _gap(*gaps: str | None) -> str | None:
-    return "; ".join(gap for gap in gaps if gap) or None
-
-
-def _gib(size: float) -> str:
-    """A size for people: ``371 MiB``, ``12.5 GiB``."""
-    for unit, worth in (("GiB", GIB), ("MiB", 2**20), ("KiB", 2**10)):
-        if size >= worth:
-            return f"{size / worth:.3g} {unit}"
-    return f"{size:.0f} B"
-
-
 # ---- zones and nodes -----------------------------------------------------------------------------------
 
 
-@_rule(
+@rule(
     "zones",
     "Data nodes in three zones",
     says="Data nodes lie in three zones or more, and every one of them says in which. Two zones are a warning.",
@@ -196,11 +67,11 @@ def zones(sheet: Sheet, workload: Workload) -> Found:
     count = len(sheet.zones)
     value = f"{text.plural(count, 'zone')} ({', '.join(sheet.zones[:9]) or 'none'}) by node.attr.{sheet.zone_attribute}"
     if homeless:
-        return Found(Status.FAIL, f"{value}; without a zone: {_some(homeless)}", tuple(homeless[:SHOWN]))
+        return Found(Status.FAIL, f"{value}; without a zone: {some(homeless)}", tuple(homeless[:SHOWN]))
     return Found(Status.OK if count >= 3 else Status.WARN if count == 2 else Status.FAIL, value)
 
 
-@_rule(
+@rule(
     "zones.equal",
     "As many data nodes in every zone",
     says="The number of data nodes is a multiple of the zones (three at least), and every zone has as many.",
@@ -216,7 +87,7 @@ def equal_zones(sheet: Sheet, workload: Workload) -> Found:
     return Found(Status.OK if even else Status.WARN, value or "no data node")
 
 
-@_rule(
+@rule(
     "managers.dedicated",
     "Three dedicated cluster managers",
     says="An odd number of dedicated cluster managers, three at least; no other node may be elected.",
@@ -229,28 +100,42 @@ def dedicated_managers(sheet: Sheet, workload: Workload) -> Found:
     others = [node.name for node in sheet.managers if not node.is_dedicated]
     value = f"{len(dedicated)} dedicated"
     if others:
-        value += f"; may be elected too: {_some(others)}"
+        value += f"; may be elected too: {some(others)}"
     good = len(dedicated) % 2 == 1 and not others
     status = Status.FAIL if len(dedicated) < 3 else Status.OK if good else Status.WARN
     return Found(status, value, tuple(others[:SHOWN]))
 
 
-@_rule(
+@rule(
     "managers.zones",
     "A majority of managers survives any zone",
-    says="Every node that may be elected says its zone, and no zone holds half of them: more than half must survive.",
+    says="Managers are counted by the committed voting configuration. Every node that may be elected says its zone, "
+    "and without any one zone more than half of the voters are here: a voter that is gone counts as lost.",
     source=CREATING,
-    remedy="One manager in each of three zones, with the zone attribute: without it a decommission leaves it behind.",
+    remedy="One manager in each of three zones, with the zone attribute: without it a decommission leaves it behind. "
+    "Delete voting exclusions that are left.",
     needs=("nodes",),
 )
 def manager_zones(sheet: Sheet, workload: Workload) -> Found:
-    counts = Counter(node.zone for node in sheet.managers if node.zone is not None)
     homeless = [node.name for node in sheet.managers if node.zone is None]
-    value = ", ".join(f"{zone} {number}" for zone, number in sorted(counts.items())) or "none says its zone"
+    voting, number = _voting(sheet)
+    counts = Counter(node.zone for node in voting if node.zone is not None)
+    value = ", ".join(f"{zone} {each}" for zone, each in sorted(counts.items())) or "none says its zone"
+    value += f", gone {number - len(voting)}" if number > len(voting) else ""
+    silent = sorted(node.name for node in sheet.managers if node not in voting)
+    value += f"; without a vote: {some(silent)}" if silent else ""
     if homeless:
-        return Found(Status.FAIL, f"{value}; without a zone: {_some(homeless)}", tuple(homeless[:SHOWN]))
-    survives = bool(counts) and 2 * max(counts.values()) < len(sheet.managers)
-    return Found(Status.OK if survives else Status.FAIL, value)
+        return Found(Status.FAIL, f"{value}; without a zone: {some(homeless)}", tuple(homeless[:SHOWN]))
+    survives = bool(counts) and 2 * (len(voting) - max(counts.values())) > number
+    gap = None if sheet.state is not None or sheet.is_definition else f"who votes: {sheet.why('state')}"
+    return Found(Status.OK if survives else Status.FAIL, value, tuple(silent[:SHOWN]), gap=gap)
+
+
+def _voting(sheet: Sheet) -> tuple[list[Node], int]:
+    """The managers that vote and are here, and how many votes there are. Of a definition every manager votes."""
+    if sheet.state is None:
+        return list(sheet.managers), len(sheet.managers)
+    return [node for node in sheet.managers if node.id in sheet.state.voters], len(sheet.state.voters)
 
 
 MANAGER_SIZES = ((10, 10_000, 8), (30, 30_000, 16), (75, 40_000, 32), (125, 75_000, 64), (200, 75_000, 128))
@@ -261,7 +146,7 @@ TOLERANCE = 0.9
 """Systems and collectors keep a part to themselves: a machine of 8 GiB says 7.6."""
 
 
-@_rule(
+@rule(
     "managers.size",
     "Managers large enough for nodes and shards",
     says="Memory by nodes (and shard copies): 1 to 10 (10,000) 8 GiB, 11 to 30 (30,000) 16, 31 to 75 (40,000) 32, "
@@ -278,22 +163,22 @@ def manager_size(sheet: Sheet, workload: Workload) -> Found:
     need = next((size for n, s, size in MANAGER_SIZES if count <= n and (shards or 0) <= s), None)
     if need is None:
         return Found(Status.FAIL, f"{of}: more than the published table goes to")
-    have_heap, no_heap = _told(sheet, sheet.managers, "heap")
-    have_memory, no_memory = _told(sheet, sheet.managers, "memory")
+    have_heap, no_heap = told(sheet, sheet.managers, "heap")
+    have_memory, no_memory = told(sheet, sheet.managers, "memory")
     heap = min(need * GIB * HEAP_SHARE, LARGEST_HEAP)
     small = {node.name for node in have_heap if (node.heap or 0) < heap * TOLERANCE}
     small |= {node.name for node in have_memory if (node.memory or 0) < need * GIB * TOLERANCE}
-    least = f"heap {_gib(min(node.heap or 0 for node in have_heap))}" if have_heap else "heap ?"
-    least += f", memory {_gib(min(node.memory or 0 for node in have_memory))}" if have_memory else ""
-    value = f"{of}: {need} GiB with {_gib(heap)} of heap are wanted, the smallest manager has {least}"
-    gap = _gap(no_heap, no_memory, f"shard copies: {sheet.why('copies')}" if shards is None else None)
+    least = f"heap {gib(min(node.heap or 0 for node in have_heap))}" if have_heap else "heap ?"
+    least += f", memory {gib(min(node.memory or 0 for node in have_memory))}" if have_memory else ""
+    value = f"{of}: {need} GiB with {gib(heap)} of heap are wanted, the smallest manager has {least}"
+    gap = joined(no_heap, no_memory, f"shard copies: {sheet.why('copies')}" if shards is None else None)
     return Found(Status.FAIL if small else Status.OK, value, gap=gap)
 
 
 # ---- copies --------------------------------------------------------------------------------------------
 
 
-@_rule(
+@rule(
     "awareness",
     "Allocation knows the zones",
     says="Every node that may be elected has the zone attribute in cluster.routing.allocation.awareness.attributes.",
@@ -308,7 +193,7 @@ def awareness(sheet: Sheet, workload: Workload) -> Found:
     if not values:
         return Found(Status.UNKNOWN, "", gap="no node may be elected")
     if without:
-        return Found(Status.FAIL, f"not on {_some(without)}", tuple(without[:SHOWN]))
+        return Found(Status.FAIL, f"not on {some(without)}", tuple(without[:SHOWN]))
     return Found(Status.OK, ", ".join(sorted(set(values.values()))))
 
 
@@ -324,7 +209,7 @@ def _unforced(sheet: Sheet) -> list[str]:
     ]
 
 
-@_rule(
+@rule(
     "awareness.forced",
     "The copies of a lost zone wait for it",
     says="Awareness is forced: cluster.routing.allocation.awareness.force.zone.values names every zone.",
@@ -347,7 +232,7 @@ def _without_index(sheet: Sheet) -> Found | None:
     return None if sheet.indices else Found(Status.UNKNOWN, "", gap="there is no index")
 
 
-@_rule(
+@rule(
     "replicas",
     "Every index has replicas",
     says="One replica at least for every index.",
@@ -361,13 +246,13 @@ def replicas(sheet: Sheet, workload: Workload) -> Found:
     bare = sorted(index.name for index in sheet.indices or () if index.replicas < 1)
     total = len(sheet.indices or ())
     if bare:
-        value = f"{len(bare)} of {text.plural(total, 'index', 'indices')} without: {_some(bare)}"
+        value = f"{len(bare)} of {text.plural(total, 'index', 'indices')} without: {some(bare)}"
         return Found(Status.FAIL, value, indices=tuple(bare[:SHOWN]))
     least = min(index.replicas for index in sheet.indices or ())
     return Found(Status.OK, f"{text.plural(total, 'index', 'indices')}, {text.plural(least, 'replica')} or more")
 
 
-@_rule(
+@rule(
     "copies",
     "As many copies in every zone",
     says="Copies of each shard (the primary and its replicas) are a multiple of the zones, three at least.",
@@ -382,7 +267,7 @@ def copies(sheet: Sheet, workload: Workload) -> Found:
     odd = sorted(index.name for index in sheet.indices or () if (index.replicas + 1) % wanted)
     total = text.plural(len(sheet.indices or ()), "index", "indices")
     if odd:
-        value = f"{len(odd)} of {total} have no multiple of {wanted}: {_some(odd)}"
+        value = f"{len(odd)} of {total} have no multiple of {wanted}: {some(odd)}"
         return Found(Status.WARN, value, indices=tuple(odd[:SHOWN]))
     # the elected manager refuses them, and any of them may be elected
     strict = sheet.settings is not None and {sheet.setting(BALANCE, node) for node in sheet.managers} == {"true"}
@@ -390,7 +275,7 @@ def copies(sheet: Sheet, workload: Workload) -> Found:
     return Found(Status.OK, f"{value}; any other number is refused" if strict else value)
 
 
-@_rule(
+@rule(
     "copies.placed",
     "Copies lie in different zones",
     says="Started copies of every shard lie in every zone, three at least. All of a shard's in one zone fails.",
@@ -410,18 +295,18 @@ def placed_copies(sheet: Sheet, workload: Workload) -> Found:
     short = sorted({index for (index, _), where in spread.items() if len(where) < max(3, len(sheet.zones))})
     total = text.plural(len(spread), "shard")
     if alone:
-        value = f"{total}; in one zone or none: shards of {_some(alone)}"
+        value = f"{total}; in one zone or none: shards of {some(alone)}"
         return Found(Status.FAIL, value, indices=tuple(alone[:SHOWN]))
     if short:
         return Found(
             Status.WARN,
-            f"{total}; not in every zone, or fewer than three: shards of {_some(short)}",
+            f"{total}; not in every zone, or fewer than three: shards of {some(short)}",
             indices=tuple(short[:SHOWN]),
         )
     return Found(Status.OK, f"{total}, each in {text.plural(len(sheet.zones), 'zone')}")
 
 
-@_rule(
+@rule(
     "copies.started",
     "Every copy has started",
     says="The cluster is green. A replica that is not there is a warning, a primary that is not there fails.",
@@ -438,7 +323,7 @@ def started_copies(sheet: Sheet, workload: Workload) -> Found:
     if not out:
         return Found(Status.OK, value)
     status = Status.FAIL if any(copy.primary for copy in out) else Status.WARN
-    return Found(status, f"{value}; not all of {_some(names)}", indices=tuple(names[:SHOWN]))
+    return Found(status, f"{value}; not all of {some(names)}", indices=tuple(names[:SHOWN]))
 
 
 # ---- shards --------------------------------------------------------------------------------------------
@@ -450,7 +335,7 @@ def _on_nodes(sheet: Sheet) -> Counter[str]:
     return Counter(copy.node for copy in sheet.copies or () if copy.node is not None)
 
 
-@_rule(
+@rule(
     "shards.heap",
     "Shards for the heap",
     says="At most 25 shard copies on a data node for each GiB of its heap.",
@@ -459,17 +344,17 @@ def _on_nodes(sheet: Sheet) -> Counter[str]:
     needs=("nodes", "copies"),
 )
 def shards_for_heap(sheet: Sheet, workload: Workload) -> Found:
-    nodes, gap = _told(sheet, sheet.data, "heap")
+    nodes, gap = told(sheet, sheet.data, "heap")
     counts = _on_nodes(sheet)
     most = max(nodes, key=lambda node: counts[node.name] / (node.heap or 1), default=None)
     if most is None or most.heap is None:
         return Found(Status.UNKNOWN, "", gap=gap)
     share = counts[most.name] / (most.heap / GIB)
-    value = f"{share:.3g} a GiB on {most.name}: {text.plural(counts[most.name], 'copy', 'copies')}, {_gib(most.heap)}"
+    value = f"{share:.3g} a GiB on {most.name}: {text.plural(counts[most.name], 'copy', 'copies')}, {gib(most.heap)}"
     return Found(grade(share, PER_HEAP, PER_HEAP), value, (most.name,), gap=gap)
 
 
-@_rule(
+@rule(
     "shards.node",
     "Shards on a node",
     says="At most 1,000 shard copies on a data node, or cluster.max_shards_per_node where that is less; from 90 % on a "
@@ -495,7 +380,7 @@ SIZES = {Workload.SEARCH: (10, 30), Workload.LOGS: (30, 50)}
 """GiB of a shard, at least and at most."""
 
 
-@_rule(
+@rule(
     "shards.size",
     "Size of shards",
     says="For search 10 to 30 GiB. For logs 45 to 50 GiB is aimed at and 30 to 50 accepted. Larger fails: it recovers "
@@ -513,19 +398,19 @@ def shard_size(sheet: Sheet, workload: Workload) -> Found:
         elif copy.primary:
             unsaid.add(copy.index)
     missing = tuple(sorted(unsaid)[:SHOWN])
-    gap = f"size of primaries of {_some(sorted(unsaid))}: not said" if unsaid else None
+    gap = f"size of primaries of {some(sorted(unsaid))}: not said" if unsaid else None
     if not sizes:
         return Found(Status.UNKNOWN, "", indices=missing, gap=gap or "there is no shard")
     low, high = (limit * GIB for limit in SIZES[workload])
     large = sorted(name for name, each in sizes.items() if max(each) > high)
     small = sorted(name for name, each in sizes.items() if len(each) > 1 and sum(each) / len(each) < low)
-    biggest = _gib(max(max(each) for each in sizes.values()))
+    biggest = gib(max(max(each) for each in sizes.values()))
     if large:
         return Found(
-            Status.FAIL, f"up to {biggest}; too large: {_some(large)}", indices=(*large[:SHOWN], *missing), gap=gap
+            Status.FAIL, f"up to {biggest}; too large: {some(large)}", indices=(*large[:SHOWN], *missing), gap=gap
         )
     if small:
-        value = f"up to {biggest}; small for {workload.value}: {_some(small)}"
+        value = f"up to {biggest}; small for {workload.value}: {some(small)}"
         return Found(Status.WARN, value, indices=(*small[:SHOWN], *missing), gap=gap)
     return Found(Status.OK, f"up to {biggest}", indices=missing, gap=gap)
 
@@ -533,7 +418,7 @@ def shard_size(sheet: Sheet, workload: Workload) -> Found:
 # ---- headroom ------------------------------------------------------------------------------------------
 
 
-@_rule(
+@rule(
     "cpu",
     "Processors for the loss of a zone",
     says="The work of all data nodes on the nodes that survive any one zone: up to 80 % ok, up to 90 % a warning. "
@@ -543,7 +428,7 @@ def shard_size(sheet: Sheet, workload: Workload) -> Found:
     needs=("nodes",),
 )
 def cpu(sheet: Sheet, workload: Workload) -> Found:
-    nodes, gap = _told(sheet, sheet.data, "cpu")
+    nodes, gap = told(sheet, sheet.data, "cpu")
     if not nodes:
         return Found(Status.UNKNOWN, "", gap=gap)
     counted = all(node.processors for node in nodes)
@@ -562,7 +447,7 @@ def cpu(sheet: Sheet, workload: Workload) -> Found:
     return Found(status, f"{value}; {after:.0f} % on the others without zone {zone}", (hottest.name,), gap=gap)
 
 
-@_rule(
+@rule(
     "heap",
     "Heap in use",
     says="Of the old generation (of the heap, where a node does not tell it): up to 80 % ok, to 95 % a warning.",
@@ -571,14 +456,14 @@ def cpu(sheet: Sheet, workload: Workload) -> Found:
     needs=("nodes",),
 )
 def heap(sheet: Sheet, workload: Workload) -> Found:
-    nodes, gap = _told(sheet, sheet.nodes or (), "heap_used")
+    nodes, gap = told(sheet, sheet.nodes or (), "heap_used")
     most = max(nodes, key=lambda node: node.heap_used or 0, default=None)
     if most is None:
         return Found(Status.UNKNOWN, "", gap=gap)
     return Found(grade(most.heap_used or 0, 80, 95), f"{most.heap_used:.0f} % on {most.name}", (most.name,), gap=gap)
 
 
-@_rule(
+@rule(
     "heap.size",
     "Heap and memory",
     says="A heap takes at most half of its machine's memory (a tenth more is let pass), and is at most 32 GiB.",
@@ -587,23 +472,23 @@ def heap(sheet: Sheet, workload: Workload) -> Found:
     needs=("nodes",),
 )
 def heap_size(sheet: Sheet, workload: Workload) -> Found:
-    with_heap, no_heap = _told(sheet, sheet.nodes or (), "heap")
+    with_heap, no_heap = told(sheet, sheet.nodes or (), "heap")
     if not with_heap:
         return Found(Status.UNKNOWN, "", gap=no_heap)
-    nodes, no_memory = _told(sheet, with_heap, "memory")
+    nodes, no_memory = told(sheet, with_heap, "memory")
     large = [node.name for node in with_heap if (node.heap or 0) > LARGEST_HEAP]
     large += [node.name for node in nodes if (node.heap or 0) > (node.memory or 0) * HEAP_SHARE / TOLERANCE]
     names = list(dict.fromkeys(large))
-    value = f"{_gib(min(n.heap or 0 for n in with_heap))} to {_gib(max(n.heap or 0 for n in with_heap))}"
+    value = f"{gib(min(n.heap or 0 for n in with_heap))} to {gib(max(n.heap or 0 for n in with_heap))}"
     if names:
-        value += f"; too large on {_some(names)}"
-    return Found(Status.WARN if names else Status.OK, value, tuple(names[:SHOWN]), gap=_gap(no_heap, no_memory))
+        value += f"; too large on {some(names)}"
+    return Found(Status.WARN if names else Status.OK, value, tuple(names[:SHOWN]), gap=joined(no_heap, no_memory))
 
 
 FREE_OK, FREE_LEAST = 25.0, 15.0
 
 
-@_rule(
+@rule(
     "storage",
     "Free storage",
     says="Of each data node's storage 25 % or more are free; below 15 % (the stock low watermark) it fails.",
@@ -612,7 +497,7 @@ FREE_OK, FREE_LEAST = 25.0, 15.0
     needs=("nodes",),
 )
 def storage(sheet: Sheet, workload: Workload) -> Found:
-    nodes, gap = _told(sheet, sheet.data, "disk", "disk_free")
+    nodes, gap = told(sheet, sheet.data, "disk", "disk_free")
     if not nodes:
         return Found(Status.UNKNOWN, "", gap=gap)
     free = {node.name: 100 * (node.disk_free or 0) / (node.disk or 1) for node in nodes}
@@ -624,7 +509,7 @@ def storage(sheet: Sheet, workload: Workload) -> Found:
 FULLEST = 85.0
 
 
-@_rule(
+@rule(
     "storage.zone",
     "Storage for the loss of a zone",
     says="With forced awareness nothing is rebuilt. Without, what all data nodes hold must fit on those that survive "
@@ -636,7 +521,7 @@ FULLEST = 85.0
 def storage_of_zone(sheet: Sheet, workload: Workload) -> Found:
     if sheet.managers and len(sheet.zones) > 1 and not _unforced(sheet):
         return Found(Status.OK, "awareness is forced: the copies of a lost zone wait for it")
-    nodes, gap = _told(sheet, sheet.data, "disk", "disk_free")
+    nodes, gap = told(sheet, sheet.data, "disk", "disk_free")
     if not nodes:
         return Found(Status.UNKNOWN, "", gap=gap)
     held = sum((node.disk or 0) - (node.disk_free or 0) for node in nodes)
@@ -666,10 +551,10 @@ def _protection(sheet: Sheet, wanted: dict[str, str]) -> Found:
         gaps.append(gap)
         parts += [f"{name}: {', '.join(sorted(values))}"] if values else []
         good &= values == {value}
-    return Found(Status.OK if good else Status.WARN, "; ".join(parts), gap=_gap(*gaps))
+    return Found(Status.OK if good else Status.WARN, "; ".join(parts), gap=joined(*gaps))
 
 
-@_rule(
+@rule(
     "protection.search",
     "Search backpressure",
     says="search_backpressure.mode is enforced; stock it is monitor_only and cancels nothing.",
@@ -681,7 +566,7 @@ def search_backpressure(sheet: Sheet, workload: Workload) -> Found:
     return _protection(sheet, {"search_backpressure.mode": "enforced"})
 
 
-@_rule(
+@rule(
     "protection.admission",
     "Admission control",
     says="admission_control.transport.mode is enforced; stock it is disabled.",
@@ -693,7 +578,7 @@ def admission_control(sheet: Sheet, workload: Workload) -> Found:
     return _protection(sheet, {"admission_control.transport.mode": "enforced"})
 
 
-@_rule(
+@rule(
     "protection.indexing",
     "Shard indexing pressure",
     says="shard_indexing_pressure.enabled and .enforced are true; stock both are false.",
@@ -745,7 +630,7 @@ def _most(sheet: Sheet, name: str) -> tuple[float | None, str | None]:
     return max(numbers, default=None), gap
 
 
-@_rule(
+@rule(
     "detection",
     "Detection of a black-holed zone",
     says="From follower and leader checks (time-outs x retries and the intervals between) and the publish timeout: "
@@ -765,14 +650,14 @@ def detection(sheet: Sheet, workload: Workload) -> Found:
     publish, gap = _most(sheet, "cluster.publish.timeout")
     found = [value for value in (*read.values(), publish) if value is not None]
     if len(found) < len(read) + 1:
-        return Found(Status.UNKNOWN, "", gap=_gap(*gaps, gap))
+        return Found(Status.UNKNOWN, "", gap=joined(*gaps, gap))
     follower, leader = checked(*found[0:3]), checked(*found[3:6])
     elsewhere, inside = regained(follower, leader, found[6])
     value = f"about {elsewhere:.0f} s with the elected manager elsewhere, {inside:.0f} s with it in the zone"
-    return Found(grade(max(elsewhere, inside), DETECTED_OK, DETECTED_MOST), value, gap=_gap(*gaps, gap))
+    return Found(grade(max(elsewhere, inside), DETECTED_OK, DETECTED_MOST), value, gap=joined(*gaps, gap))
 
 
-@_rule(
+@rule(
     "detection.stalled",
     "Detection of a node that stalls",
     says="A node that takes cluster states and does not apply them is removed after cluster.publish.timeout and "
@@ -785,15 +670,15 @@ def stalled(sheet: Sheet, workload: Workload) -> Found:
     publish, no_publish = _most(sheet, "cluster.publish.timeout")
     lag, no_lag = _most(sheet, "cluster.follower_lag.timeout")
     if publish is None or lag is None:
-        return Found(Status.UNKNOWN, "", gap=_gap(no_publish, no_lag))
+        return Found(Status.UNKNOWN, "", gap=joined(no_publish, no_lag))
     total = publish + lag
-    return Found(Status.OK if total <= 60 else Status.WARN, f"about {total:.0f} s", gap=_gap(no_publish, no_lag))
+    return Found(Status.OK if total <= 60 else Status.WARN, f"about {total:.0f} s", gap=joined(no_publish, no_lag))
 
 
 # ---- what is accepted and deadly -----------------------------------------------------------------------
 
 
-@_rule(
+@rule(
     "settings.deadly",
     "Settings that are accepted and deadly",
     says="No setting of the cluster is one that OpenSearch accepts and cannot live with: it answers until the next "
@@ -809,7 +694,7 @@ def accepted_and_deadly(sheet: Sheet, workload: Workload) -> Found:
     return Found(Status.FAIL if found else Status.OK, "; ".join(found) or "none is set")
 
 
-@_rule(
+@rule(
     "settings.hidden",
     "Persistent settings behind transient ones",
     says="No transient setting hides another persistent value, which OpenSearch has not checked and which holds after "

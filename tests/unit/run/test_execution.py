@@ -393,6 +393,7 @@ def refused_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, began: bool)
         raise InvalidInput("run 20261127T120000Z-other-0123 of ci-2 is under way on this cluster")
 
     made.begin, made.lab_up, made.load_on = registration.write, (lambda: None), load_on
+    made.look_for_leftovers = lambda: None  # test_auditing.py has it
     return made, did
 
 

@@ -22,8 +22,9 @@ from chaos.base.errors import InvalidInput
 from chaos.base.sigv4 import SigV4
 from chaos.commands.access import reached
 from chaos.history import History
-from chaos.programs.audit import Status, audit, cluster, documentation
+from chaos.programs.audit import RULES, Status, audit, cluster, documentation
 from chaos.programs.audit.facts import Sheet
+from chaos.programs.audit.questions import Question
 from chaos.report import render
 from chaos.report.audit import audit_page, rows
 
@@ -72,6 +73,8 @@ def answers() -> dict[str, Any]:
                 "os": {"cpu": {"percent": 20}, "mem": {"total_in_bytes": 16 * 2**30}},
                 "jvm": {"mem": {"heap_used_percent": 80, "pools": {"old": {"used_in_bytes": 10, "max_in_bytes": 100}}}},
                 "fs": {"total": {"total_in_bytes": 1000, "available_in_bytes": 700}},
+                "breakers": {"parent": {"limit_size_in_bytes": 369819648}},
+                "timestamp": int(NOW * 1000),
             }
         copies += [
             {"index": "chaos", "shard": "0", "prirep": "rp"[number == 0], "state": "STARTED", "store": "208"}
@@ -85,7 +88,7 @@ def answers() -> dict[str, Any]:
             "tagline": "The OpenSearch Project: https://opensearch.org/",
         },
         "/_nodes/settings,jvm,os": {"_nodes": {"total": 6, "successful": 6, "failed": 0}, "nodes": nodes},
-        "/_nodes/stats/os,jvm,fs": {"_nodes": {"failed": 0}, "nodes": stats},
+        "/_nodes/stats/os,jvm,fs,breaker": {"_nodes": {"failed": 0}, "nodes": stats},
         "/_cluster/settings": {
             "persistent": {"cluster.publish.timeout": "3s"},
             "transient": {"cluster.publish.timeout": "4s"},
@@ -103,6 +106,9 @@ def answers() -> dict[str, Any]:
                 "admission_control.transport.mode": "disabled",
                 "shard_indexing_pressure.enabled": "false",
                 "shard_indexing_pressure.enforced": "false",
+                "cluster.routing.allocation.enable": "all",
+                "cluster.routing.rebalance.enable": "all",
+                "cluster.routing.allocation.disk.threshold_enabled": "true",
             },
         },
         "/_all/_settings": {
@@ -110,7 +116,46 @@ def answers() -> dict[str, Any]:
             for name, replicas in (("chaos", "2"), ("bare", "0"))
         },
         "/_cat/shards": copies,
+        "/_cluster/state/metadata,blocks,routing_table,customs": {
+            "metadata": {
+                "cluster_coordination": {
+                    "last_committed_config": ["id-a-cm", "id-b-cm", "id-c-cm"],
+                    "voting_config_exclusions": [],
+                },
+                "indices": {"chaos": {"state": "open"}, "bare": {"state": "open"}},
+            },
+        },
+        "/_cluster/allocation/explain": {
+            **{"index": "bare", "shard": 0, "primary": False, "can_allocate": "no"},
+            "unassigned_info": {"reason": "NODE_LEFT"},
+        },
+        "/_index_template": {"index_templates": []},
+        "/_component_template": {},
+        "/_template": {},
+        "/_data_stream": {"data_streams": []},
+        "/_cat/repositories": [{"id": "backup", "type": "s3"}],
+        "/_snapshot/backup/_all": {
+            "snapshots": [
+                {
+                    **{"snapshot": "daily", "state": "SUCCESS"},
+                    **{"start_time_in_millis": (NOW - 60) * 1000, "end_time_in_millis": NOW * 1000},
+                }
+            ]
+        },
+        "/_plugins/_sm/policies/*/_explain": {"policies": [{"name": "daily", "enabled": True}]},
+        "/_plugins/_ism/explain/*": {"total_managed_indices": 0},
+        "/_plugins/_security/api/certificates": {
+            "nodes": {
+                "id-a-data": {
+                    "name": "a-data",
+                    "certificates": {"http": [{"not_after": "2036-01-01T00:00:00Z"}], "transport": []},
+                }
+            }
+        },
     }
+
+
+NOW = 1_800_000_000.0
 
 
 PARTS = [path for path in answers() if path != "/"]
@@ -240,11 +285,18 @@ def test_only_gets_are_ever_sent_and_few_of_them(server: Server, cli: Cli) -> No
         server.status = {part: 403}
         cli("audit", server.url, "--json")
     assert {method for method, _, _ in server.asked} == {"GET"}
-    assert len(server.asked) == (len(PARTS) + 1) ** 2
+    # without its repositories no repository is asked for its snapshots
+    assert len(server.asked) == (len(PARTS) + 1) ** 2 - 1
 
 
-@pytest.mark.parametrize("part", PARTS)
-@pytest.mark.parametrize("wrong", [403, 500, b"<html>", b"", b"null", b"[]", b"7", b'{"nodes": 7}', b'{"nodes": {}}'])
+WRONG = (403, 500, b"<html>", b"", b"null", b"[]", b"7", b'{"nodes": 7}', b'{"nodes": {}}')
+
+
+@pytest.mark.parametrize(
+    ("part", "wrong"),
+    # a cluster without repositories is none that says nothing
+    [(part, wrong) for part in PARTS for wrong in WRONG if (part, wrong) != ("/_cat/repositories", b"[]")],
+)
 def test_what_is_refused_or_odd_is_unknown_and_never_an_error(server: Server, part: str, wrong: int | bytes) -> None:
     before = graded(server.read())
     if isinstance(wrong, int):
@@ -256,15 +308,17 @@ def test_what_is_refused_or_odd_is_unknown_and_never_an_error(server: Server, pa
         assert status in (before[rule], Status.UNKNOWN), rule
     assert graded(sheet) != before
     if isinstance(wrong, int):
-        assert any(f"answered {wrong}: no permissions" in why for why in sheet.unread.values())
+        assert any(f"answered {wrong}: no permissions" in row.value for row in audit(sheet))
 
 
 def test_a_node_that_does_not_answer_hides_nothing(server: Server) -> None:
     server.said["/_nodes/settings,jvm,os"]["_nodes"]["failed"] = 1
     assert graded(server.read())["zones"] is Status.UNKNOWN
     server.said = answers()
-    del server.said["/_nodes/stats/os,jvm,fs"]["nodes"]["id-b-data"]
-    server.said["/_nodes/stats/os,jvm,fs"]["nodes"]["id-a-cm"]["os"]["cpu"]["percent"] = -1  # OpenSearch's "unknown"
+    del server.said["/_nodes/stats/os,jvm,fs,breaker"]["nodes"]["id-b-data"]
+    server.said["/_nodes/stats/os,jvm,fs,breaker"]["nodes"]["id-a-cm"]["os"]["cpu"][
+        "percent"
+    ] = -1  # OpenSearch's "unknown"
     sheet = server.read()
     rows = {row.rule.id: row for row in audit(sheet)}
     assert rows["cpu"].status is rows["storage"].status is rows["heap"].status is Status.UNKNOWN
@@ -273,7 +327,8 @@ def test_a_node_that_does_not_answer_hides_nothing(server: Server) -> None:
 
 
 def test_a_silent_server_is_unknown_part_by_part() -> None:
-    def get(path: str) -> tuple[int, Any]:
+    def get(question: Question) -> tuple[int, Any]:
+        path = question.path
         if path == "/":
             return 200, answers()["/"]
         raise urllib3.exceptions.ReadTimeoutError(None, path, "Read timed out.")  # type: ignore[arg-type]
@@ -406,11 +461,22 @@ def test_the_same_rows_as_text_json_and_page(server: Server, cli: Cli, tmp_path:
     assert code == 1 and "by node.attr.rack" in out and "for logs" in out
 
 
+def test_the_worst_comes_first(server: Server, cli: Cli) -> None:
+    server.status["/_template"] = 403
+    code, out, _ = cli("audit", server.url)
+    signs = [line[2:9].strip() for line in out.splitlines() if line[:2] == "  " and line[2] != " "]
+    order = ["FAIL", "warn", "unknown", "info", "ok"]
+    assert code == 1 and signs == sorted(signs, key=order.index) and signs.count("unknown") == 1
+    rows = [row["status"] for row in json.loads(cli("audit", server.url, "--json")[1])["rows"]]
+    assert rows == sorted(rows, key=["fail", "warn", "unknown", "info", "ok"].index)
+
+
 def test_exit_3_where_nothing_fails_and_something_is_unknown(server: Server, cli: Cli) -> None:
     for part in PARTS:
         server.status[part] = 403
     code, out, _ = cli("audit", server.url)
-    assert code == 3 and "INCONCLUSIVE  26 rules: 26 unknown" in out
+    assert code == 3 and f"INCONCLUSIVE  {len(RULES)} rules: {len(RULES)} unknown" in out
+    assert out.count("\n") == 3 and all(rule.id in out for rule in RULES)  # in one line
 
 
 def test_a_topology(cli: Cli) -> None:
