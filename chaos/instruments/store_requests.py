@@ -10,8 +10,8 @@ Lines of ``history/store_requests.jsonl``, ``t`` in CLOCK_MONOTONIC ns. Kind ``r
 ``verb``, ``of`` (segments, translog, metadata, state, list, other), ``sent`` and ``got`` (bytes), ``status`` (null: no
 answer), ``how`` (answered, status, cut, hung, left, unreachable) and ``ms``. Kind ``look``: ``ms`` until the store's
 process answered (null: not within a second), ``waiting`` requests and since how many ms the ``oldest`` does, ``layer``
-(whether the layer's own tick was there; null without one). Kind ``kept``: ``acknowledged`` keys, ``missing`` (how many) and the
-``first`` of them; or ``why`` it is not known.
+(whether the layer's own tick was there; null without one). Kind ``kept``: ``acknowledged`` keys, ``missing`` (how
+many) and the ``first`` of them; or ``why`` it is not known.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ for* the verb and path that the header names, and the server is asked what its r
 The record has a line of JSON for each request that ended: ``t`` and ``end`` (CLOCK_MONOTONIC, ns), ``peer``, ``verb``,
 ``path``, ``sent`` and ``got`` (bytes of body), ``status`` (null: none came), ``how`` (answered, status, cut, hung,
 left: the client went away, unreachable: the server gave no answer), ``rule`` that it met, ``keys`` (those that an S3
-request with ``?delete`` takes away) and ``probe`` where it is ours. One that begins to hang has a line of the kind ``hangs``
-before, without what is not known yet. Once a second there is a line ``tick`` with how many requests wait and since when
-the oldest does: as long as it comes, no request can have been missed. Neither headers nor queries but ``prefix`` are in
+request with ``?delete`` takes away) and ``probe`` where it is ours. One that begins to hang has a line of the kind
+``hangs`` before, without what is not known yet. Once a second there is a line ``tick`` with how many requests wait and
+since when the oldest does: as long as it comes, no request can have been missed. Neither headers nor queries but ``prefix`` are in
 it, so no credential is.
 """
 
