@@ -23,8 +23,8 @@ The record has a line of JSON for each request that ended: ``t`` and ``end`` (CL
 left: the client went away, unreachable: the server gave no answer), ``rule`` that it met, ``keys`` (those that an S3
 request with ``?delete`` takes away) and ``probe`` where it is ours. One that begins to hang has a line of the kind
 ``hangs`` before, without what is not known yet. Once a second there is a line ``tick`` with how many requests wait and
-since when the oldest does: as long as it comes, no request can have been missed. Neither headers nor queries but ``prefix`` are in
-it, so no credential is.
+since when the oldest does: as long as it comes, no request can have been missed. Neither headers nor queries but
+``prefix`` are in it, so no credential is.
 """
 
 from __future__ import annotations

@@ -75,7 +75,8 @@ class OnRequests(Kind):
         return Aim(id, scene, wiring, links=links)
 
     def claims(self, scene: Scene) -> frozenset[str]:
-        return link_claims(scene.links(self.links))
+        """The links over which the requests go; what else is said on others is left alone."""
+        return link_claims(frozenset(asking(Wiring.of_topology("plan", scene.topology), scene.links(self.links))))
 
     @property
     def wanted(self) -> Wanted:
