@@ -102,7 +102,8 @@ def test_a_fault_that_is_drawn_claims_the_node_that_it_hits(kind: str) -> None:
 def test_a_fault_on_drawn_links_claims_those_that_it_hits(kind: str) -> None:
     topology = topology_of(kind)
     wiring = Wiring.of_topology("plan", topology)
-    drawn = FAULTS[kind](**{**FAULTS[kind].examples[0], "links": "to one of role data"})
+    asked = "from clients to one of role data" if FAULTS[kind].family == "http" else "to one of role data"
+    drawn = FAULTS[kind](**{**FAULTS[kind].examples[0], "links": asked})
     for seed in range(20):
         fault = built(drawn, Scene.of(topology, seed, "f1"), wiring)
         assert of_the_kind(fault) == {f"the link {a} → {b}" for a, b in fault.links} != set()
