@@ -3,14 +3,19 @@ what a store's record says of what it lost."""
 
 from __future__ import annotations
 
+import json
 import os
 import socket
+import ssl
 import subprocess
+import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,10 +34,10 @@ from chaos.faults.requests import Answer, ask, recorded
 from chaos.instruments.store_requests import FILE, StoreRequests, part
 from chaos.provision.mitmproxy import ensure_mitmproxy
 from chaos.registry import PROVIDERS
-from chaos.targets import services
+from chaos.targets import security, services
 from chaos.targets.labs.http_layer import HttpLayer
 from chaos.targets.services.record import Expected, Record, listed
-from chaos.targets.wiring import LAYER, SERVICE, Wiring
+from chaos.targets.wiring import HTTP, LAYER, SERVICE, Wiring
 
 TOPOLOGY = load_topology("3az-remote-store-http")
 SHIFT = 100
@@ -40,10 +45,9 @@ SHIFT = 100
 ACCESS = SimpleNamespace(headers=dict, tls=False)
 
 
-def wiring() -> Wiring:
-    """Of the topology, with the addresses of this machine's own loopback in place of those of a bridge."""
-    plain = Wiring.of_topology("lab", TOPOLOGY)
-    hosts = tuple(replace(host, index=host.index + SHIFT, network="127.99.0") for host in plain.hosts)
+def shifted(plain: Wiring, more: int = 0) -> Wiring:
+    """With addresses of this machine's own loopback in place of those of a bridge."""
+    hosts = tuple(replace(host, index=host.index + SHIFT + more, network="127.99.0") for host in plain.hosts)
     return replace(plain, hosts=hosts)
 
 
@@ -52,8 +56,8 @@ class Lab:
 
     access = ACCESS
 
-    def __init__(self, folder: Path) -> None:
-        self.wiring, self.topology, self.folder = wiring(), TOPOLOGY, folder
+    def __init__(self, folder: Path, shift: int = 0) -> None:
+        self.wiring, self.topology, self.folder = shifted(Wiring.of_topology("lab", TOPOLOGY), shift), TOPOLOGY, folder
         for name in ("run", "logs"):
             (folder / name).mkdir()
         self.layer = HttpLayer(folder, self.wiring, "store")
@@ -108,24 +112,24 @@ def listens(address: tuple[str, int]) -> bool:
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    folder = tmp_path_factory.mktemp("lab")
-    made = Lab(folder)
-    host = made.wiring["store"]
-    place = services.Place("store", f"{host.loopback}:{SERVICE}", folder)
-    store = services.kind(TOPOLOGY.services["store"])
+    made = Lab(tmp_path_factory.mktemp("lab"))
+    place = services.Place("store", f"{made.wiring['store'].loopback}:{SERVICE}", made.folder)
+    with started(made, list(services.kind(TOPOLOGY.services["store"]).command(place))):
+        yield made
+
+
+@contextmanager
+def started(made: Lab, store: list[str]) -> Iterator[None]:
+    """A store by this command, and its layer."""
+    host, folder = made.wiring["store"], made.folder
     made.layer.prepare()
     environment = made.layer.environment(str(ensure_mitmproxy()))
     entrances = [(host.bridge_address, port) for port in made.wiring.entrances("store")]
     with (
-        process(
-            list(store.command(place)),
-            dict(os.environ),
-            folder / "store.log",
-            lambda: listens((host.loopback, SERVICE)),
-        ),
+        process(store, dict(os.environ), folder / "store.log", lambda: listens((host.loopback, SERVICE))),
         process(made.layer.command(), environment, folder / "layer.log", lambda: all(map(listens, entrances))),
     ):
-        yield made
+        yield
 
 
 SIGNED = "AWS4-HMAC-SHA256 Credential=secret/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
@@ -234,11 +238,7 @@ def test_what_is_written_of_requests_names_who_asked_and_no_credential(lab: Lab)
 
 
 def test_a_server_that_is_not_there_ends_connections_and_gives_no_502(lab: Lab, tmp_path: Path) -> None:
-    other = Lab(tmp_path)
-    other.wiring = replace(
-        lab.wiring, hosts=tuple(replace(host, index=host.index + 50, network="127.98.0") for host in lab.wiring.hosts)
-    )
-    other.layer = HttpLayer(tmp_path, other.wiring, "store")
+    other = Lab(tmp_path, shift=50)
     other.layer.prepare()
     environment = other.layer.environment(str(ensure_mitmproxy()))
     entrances = [(other.wiring["store"].bridge_address, port) for port in other.wiring.entrances("store")]
@@ -259,8 +259,6 @@ class Forgetful(Lab):
 
 def observed(lab: Lab, folder: Path, do: Callable[[], None]) -> dict[str, Any]:
     """The last line that the instrument writes of what is done meanwhile."""
-    import json
-
     observer = StoreRequests(lab, "store", folder / FILE, lambda says: None)
     observer.start()
     do()
@@ -309,6 +307,91 @@ def test_a_store_that_does_not_say_what_it_has_is_not_taken_for_one_that_has_all
 
     found = observed(Silent(lab, set()), tmp_path, lambda: put(lab, "c") and None)
     assert "missing" not in found and "did not list" in found["why"]
+
+
+FORGETS = """
+import sys
+from chaos.targets.services import s3_server
+made = s3_server.application
+def lying(bucket):
+    store = made(bucket)
+    def answer(environ, start_response):
+        if environ["REQUEST_METHOD"] == "PUT" and "forgotten" in environ["PATH_INFO"]:
+            environ["wsgi.input"].read()
+            start_response("200 OK", [("Content-Length", "0"), ("ETag", '"0"')])
+            return [b""]
+        return store(environ, start_response)
+    return answer
+s3_server.application = lying
+s3_server.main()
+"""
+"""A store that answers 200 to a PUT and forgets it."""
+
+
+def test_a_store_that_says_it_took_what_it_did_not_is_found(tmp_path: Path) -> None:
+    (tmp_path / "lab").mkdir()
+    liar = Lab(tmp_path / "lab", shift=30)
+    host = liar.wiring["store"]
+    command = [sys.executable, "-P", "-c", FORGETS, host.loopback, str(SERVICE), "store"]
+    with started(liar, command):
+        found = observed(liar, tmp_path, lambda: put(liar, "a/0/translog/data/1/kept") and None)
+        assert (found["missing"], found["acknowledged"]) == (0, 1)
+        (tmp_path / "again").mkdir()
+        found = observed(liar, tmp_path / "again", lambda: put(liar, "a/0/translog/data/1/forgotten") and None)
+        assert found["missing"] == 1 and found["first"] == ["a/0/translog/data/1/forgotten"]
+
+
+class Greeter(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "3")
+        self.end_headers()
+        self.wfile.write(b"ok\n")
+
+    def log_message(self, *words: Any) -> None:
+        return
+
+
+def test_requests_over_tls_pass_it_with_the_node_s_own_certificate(tmp_path: Path) -> None:
+    topology = load_topology("3az-secure").model_copy(update={"http_layer": ("data",)})
+    wires = shifted(Wiring.of_topology("lab", topology), 60)
+    security.make(tmp_path, wires)
+    for name in ("run", "logs"):
+        (tmp_path / name).mkdir()
+    layer, host = HttpLayer(tmp_path, wires, "a-data", tmp_path / security.FOLDER), wires["a-data"]
+    layer.prepare()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    shown = tmp_path / security.FOLDER / "a-data"
+    context.load_cert_chain(shown / "node.pem", shown / "node-key.pem")
+    server = ThreadingHTTPServer((host.loopback, HTTP), Greeter)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    access, entrance = security.access(tmp_path), LAYER + wires["client-a"].index
+
+    def connect(opener: str, address: tuple[str, int], timeout: float) -> socket.socket:
+        return access.secured(socket.create_connection((host.bridge_address, entrance), timeout), address[0])
+
+    lab: Any = SimpleNamespace(wiring=wires, access=access, connect=connect)
+    pair, rule = (
+        ("client-a", "a-data"),
+        {"id": "x", "peers": ["client-a"], "share": 1.0, "effect": "cut", "where": "body"},
+    )
+    try:
+        with process(
+            layer.command(),
+            layer.environment(str(ensure_mitmproxy())),
+            tmp_path / "layer.log",
+            lambda: listens((host.bridge_address, entrance)),
+        ):
+            got = ask(lab, pair, None, 5.0)
+            assert (got.answer, got.status) == (Answer.WHOLE, 200), (tmp_path / "layer.log").read_text()
+            layer.add(rule)
+            assert ask(lab, pair, None, 5.0).answer is Answer.CUT
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def test_parts_of_a_store_are_told_by_the_keys() -> None:
