@@ -57,6 +57,7 @@ def mapped(needed: Topology, file: ExistingFile, seen: Seen) -> Mapped:
             "security": file.addresses[0].tls,
             "expired": (),
             "services": {},
+            "http_layer": (),
             "remote_store": None,
         }
     )
