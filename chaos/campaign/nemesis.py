@@ -131,7 +131,7 @@ def hits(params: FaultParams, topology: Topology, offers: Offers) -> tuple[Hit, 
 
     Raises InvalidInput when it matches nothing on this topology.
     """
-    wiring = Wiring.of("plan", topology.nodes, topology.zones, topology.service_hosts)
+    wiring = Wiring.of_topology("plan", topology)
     offer = offers.meant(params.kind)
     names = {node.name for node in topology.nodes}
     found = []

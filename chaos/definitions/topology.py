@@ -290,6 +290,11 @@ class TopologyFile(Strict):
         description="the service that holds segments and translogs of all indices, for example store; with the "
         "cluster's state it is {service: store, state: true}",
     )
+    http_layer: tuple[Name, ...] = Field(
+        default=(),
+        description="before whom HTTP requests pass a proxy that can delay, refuse, hang and cut some of them, and "
+        "writes each down: groups of nodes and services, for example [store]; HTTP faults need it",
+    )
     settings: Settings = Field(default_factory=Settings, description="by level: node, cluster, index")
 
     @model_validator(mode="after")
@@ -340,6 +345,7 @@ class Topology(Strict):
     """Nodes whose certificate for clients has expired when the lab is up."""
     services: dict[str, Service] = Field(default_factory=dict, exclude_if=lambda services: not services)
     remote_store: RemoteStore | None = Field(default=None, exclude_if=lambda store: store is None)
+    http_layer: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
     settings: Settings = Field(default_factory=Settings)
     file: str | None = Field(default=None, description="where it was read from, for people")
 
@@ -376,6 +382,12 @@ class Topology(Strict):
     def service_hosts(self) -> tuple[str, ...]:
         """The services that have a host: links of nodes lead to them."""
         return tuple(name for name, service in self.services.items() if service.has_host)
+
+    @property
+    def http_hosts(self) -> tuple[str, ...]:
+        """The hosts whose HTTP requests pass a proxy first, in the order of hosts."""
+        nodes = tuple(node.name for node in self.nodes if node.group in self.http_layer)
+        return nodes + tuple(name for name in self.service_hosts if name in self.http_layer)
 
     @property
     def active_zones(self) -> tuple[str, ...]:
@@ -466,6 +478,7 @@ def resolve(file: TopologyFile, shown_as: str | None = None) -> Topology:
         expired=file.security.expired if file.security is not None else (),
         services=file.services,
         remote_store=file.remote_store,
+        http_layer=file.http_layer,
         settings=file.settings.model_copy(update={"index": index}),
         file=shown_as,
     )
@@ -521,6 +534,7 @@ def check(file: TopologyFile) -> Iterator[Problem]:
         elif name in expired[:index]:
             yield Problem(("security", "expired", index), f"node {name} is named twice: expected each once")
     yield from _check_services(file, names)
+    yield from _check_http_layer(file)
     for role in ("cluster_manager", "data"):
         if not any(role in node.roles for node in nodes):
             yield Problem(("nodes",), f"no node has the role {role}: expected at least one", at_key=True)
@@ -556,6 +570,19 @@ def _check_services(file: TopologyFile, hosts: Mapping[str, str]) -> Iterator[Pr
                 f"{file.settings.index[key]}: on remote-backed storage OpenSearch refuses such an index: "
                 f"expected {SEGMENT}, or this left out",
             )
+
+
+def _check_http_layer(file: TopologyFile) -> Iterator[Problem]:
+    reached = {name: service.has_host for name, service in file.services.items()} | dict.fromkeys(file.nodes, True)
+    for index, name in enumerate(file.http_layer):
+        if name not in reached:
+            known = did_you_mean(name, reached)
+            yield Problem(("http_layer", index), f"{name} is neither a group of nodes nor a service: {known}")
+        elif not reached[name]:
+            wrong = f"{name} is a folder, to which no request goes: expected a service of kind s3, or a group of nodes"
+            yield Problem(("http_layer", index), wrong)
+        elif name in file.http_layer[:index]:
+            yield Problem(("http_layer", index), f"{name} is named twice: expected each once")
 
 
 def _check_versions(file: TopologyFile) -> Iterator[Problem]:

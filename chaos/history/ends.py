@@ -2,7 +2,7 @@
 
 The event is written for every process of a run that ends while it is watched (:mod:`chaos.instruments.process_exits`)::
 
-    what        node, toxiproxy, service, driver, controller, echo or keeper
+    what        node, toxiproxy, service, http, driver, controller, echo or keeper
     name        of the node, or of the host or zone whose it is; ``node`` and ``zone`` where it has them
     pid         its number; ``t`` of the event is when the kernel said that it was gone
     exit_code   what it exited with; None where a signal ended it, or nobody knows
@@ -92,6 +92,7 @@ def sentence(fact: Mapping[str, Any]) -> str:
     subject = {
         "node": f"node {name}",
         "toxiproxy": f"the Toxiproxy of {name}",
+        "http": f"the HTTP layer of {name}",
         "service": f"the service {name}",
         "driver": "the load driver",
         "echo": "the echo beside the nodes",

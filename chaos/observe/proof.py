@@ -92,10 +92,14 @@ def kept_out(lab: BaseLab) -> list[str]:
 
 
 def _lost(lab: BaseLab) -> list[str]:
-    """Services whose process is gone, and what they kept with it."""
-    hosted = lab.topology.service_hosts
-    there = {each.name for each in (lab.residents() if hosted else ()) if each.what == "service" and lab.lives(each)}
-    return [f"service {name} is gone" for name in hosted if name not in there]
+    """Services whose process is gone, and what they kept with it; and layers for HTTP."""
+    wanted = [("service", name) for name in lab.topology.service_hosts]
+    wanted += [("http", name) for name in lab.topology.http_hosts]
+    there = {(each.what, each.name) for each in (lab.residents() if wanted else ()) if lab.lives(each)}
+    words = {"service": "service {} is gone", "http": "the HTTP layer of {} is gone"}
+    gone = [words[what].format(name) for what, name in wanted if (what, name) not in there]
+    held = [(name, rule) for name in lab.topology.http_hosts for rule in lab.http_layer(name).rules()]
+    return gone + [f"the HTTP layer of {name} still has the rule {rule['id']}" for name, rule in held]
 
 
 def problems(lab: BaseLab) -> list[str]:

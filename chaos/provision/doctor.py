@@ -22,7 +22,7 @@ import psutil
 
 from chaos.base import paths
 from chaos.base.errors import ChaosError, InvalidInput
-from chaos.provision import cds, given, java, lock, loops, opensearch, s3, toxiproxy
+from chaos.provision import cds, given, java, lock, loops, mitmproxy, opensearch, s3, toxiproxy
 from chaos.provision.say import say
 from chaos.provision.unprivileged import NODE_UID, obstacle
 
@@ -84,6 +84,7 @@ def examine() -> list[Prerequisite]:
         _toxiproxy,
         _loop_disks,
         _stores,
+        _mitmproxy,
         _docker,
         _asyncio,
     ]
@@ -270,6 +271,16 @@ def _stores() -> list[Prerequisite]:
         size = lock.read(lock.DEFAULT_VERSION).sized(s3.PLUGIN)
         found = f"moto; {s3.PLUGIN} would be fetched from Maven Central ({size / 1e6:.0f} MB)"
     return [Prerequisite(name, True, found, None, needed, optional=True)]
+
+
+def _mitmproxy() -> list[Prerequisite]:
+    name, needed = "mitmproxy", "HTTP faults"
+    if folder := mitmproxy.find_mitmproxy():
+        return [Prerequisite(name, True, f"{mitmproxy.VERSION} in {folder}", None, needed, optional=True)]
+    fetchable, found = _from_pypi(f"not here yet; {mitmproxy.VERSION} would be fetched from PyPI")
+    return [
+        Prerequisite(name, fetchable, found, None if fetchable else "run: python -m ensurepip", needed, optional=True)
+    ]
 
 
 def _loop_disks() -> list[Prerequisite]:

@@ -63,7 +63,7 @@ def _greens(
 def _unused(experiment: Experiment, seed: int, offers: Offers, wiring: Wiring | None) -> Iterator[str]:
     """Faults on links of clients alone, in zones from which no request is sent: users cannot notice them."""
     topology = experiment.topology
-    plain = wiring or Wiring.of("plan", topology.nodes, topology.zones, topology.service_hosts)
+    plain = wiring or Wiring.of_topology("plan", topology)
     every = {client_host(zone) for zone in experiment.topology.zones}
     sending = {client_host(zone) for zone in experiment.client_zones}
     for each in plan.faults(experiment):

@@ -127,7 +127,7 @@ def foreseen(
     """When green counts in each phase that waits for it. ``found``: fault detection as the cluster has it; by default
     as the topology sets it."""
     topology = experiment.topology
-    plain = wiring or Wiring.of("plan", topology.nodes, topology.zones, topology.service_hosts)
+    plain = wiring or Wiring.of_topology("plan", topology)
     every = faults(experiment)
 
     def previewed(number: int) -> Fault | None:
@@ -151,7 +151,7 @@ def steps(
     lab when it is not given; ``found``: as for :func:`foreseen`."""
     greens = foreseen(experiment, seed, offers, wiring, found)
     topology = experiment.topology
-    plain = Wiring.of("plan", topology.nodes, topology.zones, topology.service_hosts)
+    plain = Wiring.of_topology("plan", topology)
     planned = by_phase(experiment)
     if experiment.controller is not None and experiment.phases:
         zones = ", ".join(experiment.controller_zones)

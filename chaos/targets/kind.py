@@ -23,7 +23,7 @@ class TargetKind(ABC):
     two offer the same. ``accepts``: grades of proofs below ``path`` that count on it (``effect``; ``reported`` never
     does). ``made``: there are labs of this kind; False: it is only found. ``refused``: kinds of fault that it does not
     take from any provider, with the reason. ``never``: capabilities that none of them has, on whatever machine.
-    ``services``: its labs start the services of their topologies (:mod:`chaos.targets.services`).
+    ``services``: its labs start the services of their topologies (:mod:`chaos.targets.services`), and layers for HTTP.
     """
 
     name: ClassVar[str]

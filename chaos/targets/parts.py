@@ -26,6 +26,8 @@ class Parts:
     toxiproxy_version: str
     notes: tuple[str, ...] = ()
     """How distribution and runtime differ from the official ones."""
+    mitmproxy: str | None = None
+    """The folder with it; None where no request passes one."""
     security: bool = False
     """Whether the security plugin is known to be in it, so that the settings have to switch it off where it is not
     asked for; official images do that themselves."""

@@ -38,6 +38,7 @@ CAPABILITIES = {
     "hosts": "a program of ours on the hosts of nodes that others own, reached by ssh",
     "fis": "AWS FIS in the account of the instances on which the nodes are",
     "domain": "Amazon OpenSearch Service itself, for a domain of its own",
+    "http": "a layer through which HTTP requests pass, with something to do to each",
     "throttle": "limit how fast a node's disk takes writes",
 }
 HOOK = "hook:"
@@ -297,7 +298,30 @@ class WithDisks(Protocol):
     def disks(self) -> Disks: ...
 
 
-class Lab(Target, Toxiproxies, Neighbours, Processes, Groups, WithDisks, Protocol):
+class HttpRequests(Protocol):
+    """What passes to one host as HTTP requests: rules for them, and the record of them
+    (:mod:`chaos.targets.http_addon`)."""
+
+    record: Path
+
+    def add(self, rule: Mapping[str, Any]) -> None:
+        """From now on requests meet this rule; idempotent."""
+
+    def remove(self, id: str) -> bool:
+        """They do not any more, and those that it holds end; whether it was there."""
+
+    def rules(self) -> list[dict[str, Any]]:
+        """Those in force."""
+
+
+class WithHttpLayers(Protocol):
+    """A layer through which HTTP requests to a host pass: ``http``."""
+
+    def http_layer(self, host: str) -> HttpRequests:
+        """Of a host in ``wiring.layered``."""
+
+
+class Lab(Target, Toxiproxies, Neighbours, Processes, Groups, WithDisks, WithHttpLayers, Protocol):
     """A topology that runs somewhere, and that is ours."""
 
     @classmethod

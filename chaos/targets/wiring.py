@@ -9,6 +9,10 @@ a proxy of its own.
 ``egress`` of host h towards node r:  127.0.r.2:9300 → <bridge address of r>:19300
 ``ingress`` of node r's host:         <bridge address of r>:19300 → 127.0.r.2:9300   (9200/19200 for HTTP)
 
+Where requests to a host pass a layer for HTTP (``layered``), it takes the place of that host's ingress:
+``layer`` of r's host: <bridge address of r>:20000 + h → 127.0.r.2:9200, a port for each host h that opens connections,
+by which the layer knows whose a request is. What Toxiproxies do to a link they do before it.
+
 A service of the lab that is reached over the network, such as an object store, has a host like a node's and is in no
 zone: 127.0.s.2:9000 in each node's host leads to it. Nodes speak to services; clients do not, and no service opens
 connections.
@@ -23,11 +27,13 @@ from typing import Literal
 
 from chaos.base.netsock import Namespace
 from chaos.base.paths import PREFIX
-from chaos.definitions import NodeSpec
+from chaos.definitions import NodeSpec, Topology
 
 HTTP, TRANSPORT, SERVICE = 9200, 9300, 9000
 OFFSET = 10_000
 """A host listens for another host's bytes on port + OFFSET of its bridge address."""
+LAYER = 20_000
+"""A layer for HTTP listens for host number *n*'s requests on LAYER + n of its own host's bridge address."""
 NETNS_FOLDER = Path("/run/netns")
 TOXIPROXY = ("127.0.0.1", 8474)
 """The same in every host: only processes of that host reach it."""
@@ -104,6 +110,8 @@ class Wiring:
 
     lab: str
     hosts: tuple[Host, ...]
+    layered: frozenset[str] = frozenset()
+    """The hosts whose HTTP requests pass a layer that can do something to each."""
 
     @classmethod
     def of(
@@ -114,13 +122,19 @@ class Wiring:
         services: Sequence[str] = (),
         *,
         network: str = Host.network,
+        layered: Iterable[str] = (),
     ) -> Wiring:
         hosts = [Host(node.name, node.zone, i, "node", lab, network) for i, node in enumerate(nodes, 1)]
         first = len(hosts) + 1
         hosts += [Host(f"client-{zone}", zone, i, "client", lab, network) for i, zone in enumerate(zones, first)]
         first = len(hosts) + 1
         hosts += [Host(name, "", i, "service", lab, network) for i, name in enumerate(services, first)]
-        return cls(lab, tuple(hosts))
+        return cls(lab, tuple(hosts), frozenset(layered))
+
+    @classmethod
+    def of_topology(cls, lab: str, topology: Topology) -> Wiring:
+        """The hosts that a lab of this topology has."""
+        return cls.of(lab, topology.nodes, topology.zones, topology.service_hosts, layered=topology.http_hosts)
 
     def __getitem__(self, name: str) -> Host:
         for host in self.hosts:
@@ -162,9 +176,18 @@ class Wiring:
         for peer in self.hosts:
             if (protocol := self.opens(host.name, peer.name)) is not None:
                 port = peer.ports[protocol]
-                listen, upstream = f"{peer.loopback}:{port}", f"{peer.bridge_address}:{port + OFFSET}"
+                entrance = LAYER + host.index if self.asks_http(host.name, peer.name) else port + OFFSET
+                listen, upstream = f"{peer.loopback}:{port}", f"{peer.bridge_address}:{entrance}"
                 made.append(Proxy(f"to-{peer.name}-{protocol}", listen, upstream))
         return made
+
+    def asks_http(self, source: str, target: str) -> bool:
+        """Whether ``source`` sends HTTP requests to ``target``, and they pass a layer there."""
+        return target in self.layered and self.opens(source, target) in ("http", "service")
+
+    def entrances(self, host: str) -> dict[int, str]:
+        """Where the layer of a host listens: port → host whose requests come there."""
+        return {LAYER + each.index: each.name for each in self.hosts if self.asks_http(each.name, host)}
 
     def toxified(self, source: str, target: str) -> list[Toxified]:
         """Where the bytes source → target pass a Toxiproxy: upstream on connections that the source opened,

@@ -17,9 +17,9 @@ from chaos.run.options import new_lab_id
 from chaos.targets.labs import provisioning
 from chaos.targets.labs.local import LocalLab
 
-ELSEWHERE = {"disk", "query"}
+ELSEWHERE = {"disk", "query", "http", "store"}
 """Families of which ``make test`` tries a fault in another file (test_disk_faults), or none: searches that run away
-slow all that shares the lab, so ``make test-full`` alone tries them (test_manager_faults)."""
+slow all that shares the lab, and HTTP faults need labs of their own, so ``make test-full`` alone tries them."""
 
 
 def short() -> set[Case]:

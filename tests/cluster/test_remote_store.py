@@ -90,6 +90,13 @@ def test_what_is_acknowledged_is_in_the_object_store_and_is_read_back(stored: Lo
         (service,) = [each for each in stored.residents() if each.what == "service"]
         held = traces.held(stored.id, traces.namespaces(stored.id))  # from names alone, as after a runner's SIGKILL
         assert any(each.startswith(f"process {service.identity.pid} in ") for each in held), held
+        asked, expected = stored.requests("store"), stored.expected("store")
+        expected.add(asked.more())
+        wanted, there = set(expected.keys), stored.keys("store", 30)
+        expected.mark()
+        expected.add(asked.more())  # what nodes took away meanwhile
+        assert wanted and wanted - there <= expected.taken
+        assert stored.answers("store", 5) is not None
         said = (stored.folder / "logs" / "service-store.log").read_text()
         assert " PUT 200 " in said
         for word in (*stored._secrets.values(), "Credential", "Authorization"):

@@ -8,12 +8,15 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
+import time
 from collections.abc import Callable, Container, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+import urllib3
 from clusterkit import ROOT, failed, look, told
 
 from chaos.definitions import Topology, load_topology
@@ -201,6 +204,33 @@ def conforms(
     lab: BaseLab, folder: Path, kind: str, example: dict[str, Any], footprint: Callable[[Any], dict[str, Any]]
 ) -> None:
     """Inject it, prove it, undo it, and compare what it may have changed. ``footprint``: of a lab, see above."""
+    with writing(lab) if lab.topology.remote_store is not None else nullcontext():
+        _conforms(lab, folder, kind, example, footprint)
+
+
+@contextmanager
+def writing(lab: BaseLab, index: str = INDEX) -> Iterator[None]:
+    """A document in so many moments, so that nodes have something to say to their store. Refusals are part of it."""
+    over = threading.Event()
+
+    def write() -> None:
+        client = lab.client(next(node.name for node in lab.topology.nodes if node.is_data), timeout=5)
+        while not over.wait(0.2):
+            with suppress(urllib3.exceptions.HTTPError):
+                client.request("POST", f"/{index}/_doc?timeout=5s", body={"n": time.monotonic_ns()})
+
+    thread = threading.Thread(target=write, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(30)
+
+
+def _conforms(
+    lab: BaseLab, folder: Path, kind: str, example: dict[str, Any], footprint: Callable[[Any], dict[str, Any]]
+) -> None:
     everything = untouched(lab.wiring, [])
     before, base = footprint(lab), measure(lab, everything)
     assert all(echo.seconds is not None for echo in base.values()), base

@@ -109,7 +109,7 @@ class FakeLab:
     def __init__(self, name: str = "3az-standby", id: str = "fake") -> None:
         self.id = id
         self.topology = topology(name)
-        self.wiring = Wiring.of(id, self.topology.nodes, self.topology.zones, self.topology.service_hosts)
+        self.wiring = Wiring.of_topology(id, self.topology)
         self.effects: set[tuple[str, ...]] = set()
         self.calls: list[tuple[str, ...]] = []
         self.fails: Callable[[str, tuple[str, ...]], None] = lambda call, arguments: None

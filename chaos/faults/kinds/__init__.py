@@ -17,7 +17,7 @@ from chaos.base.errors import InvalidInput
 from chaos.definitions.steps import FaultParams
 from chaos.faults.kind import Kind
 
-FAMILIES = ("network", "node", "disk", "cluster manager", "query", "zone", "settings")
+FAMILIES = ("network", "http", "store", "node", "disk", "cluster manager", "query", "zone", "settings")
 """In the order in which they are shown; others come after."""
 
 

@@ -57,6 +57,7 @@ def mapped(needed: Topology, file: ExistingFile, seen: Seen) -> Mapped:
             "security": file.addresses[0].tls,
             "expired": (),
             "services": {},
+            "http_layer": (),
             "remote_store": None,
         }
     )
@@ -195,6 +196,9 @@ def _several_versions(needed: Topology) -> tuple[Row, ...]:
 
 
 def _services(needed: Topology) -> tuple[Row, ...]:
+    if needed.http_layer and not needed.services:
+        says = "the experiment needs a proxy of a lab's own before nodes, for what it does to HTTP requests"
+        return (Row("http layer", Sign.DIFFERS, says, "run it on a lab"),)
     if not needed.services:
         return ()
     kept = ", in which it keeps all indices" if needed.remote_store is not None else ""

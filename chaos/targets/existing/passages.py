@@ -76,7 +76,8 @@ class TheirWiring(Wiring):
         addresses = {name: node.addresses for name, node in file.nodes.items() if node.addresses}
         addresses |= {client_host(zone): each.addresses for zone, each in clients_of(file).items()}
         machines = {name: node.ssh for name, node in file.nodes.items() if node.ssh is not None}
-        return cls(plain.lab, plain.hosts, places(file), frozenset(openings(file)) | reached, machines, addresses)
+        reachable = frozenset(openings(file)) | reached
+        return cls(plain.lab, plain.hosts, frozenset(), places(file), reachable, machines, addresses)
 
     def toxified(self, source: str, target: str) -> list[Toxified]:
         """As of a lab. Raises Lacking where no proxy of the file's is on the way, or nothing could be seen of it."""

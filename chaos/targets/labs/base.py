@@ -36,7 +36,7 @@ from chaos.targets import keystore, security, services
 from chaos.targets.labs import config
 from chaos.targets.labs.toxiproxy import ToxiproxyServer
 from chaos.targets.parts import Parts
-from chaos.targets.protocol import Disks, Lab
+from chaos.targets.protocol import Disks, HttpRequests, Lab
 from chaos.targets.wiring import HTTP, SERVICE, Wiring
 
 ID = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
@@ -105,7 +105,10 @@ def read(id: str) -> tuple[Manifest, Topology]:
 
 @dataclass(frozen=True)
 class Resident:
-    """A process that a lab's host has for as long as the lab lives. ``what``: node, toxiproxy or service."""
+    """A process that a lab's host has for as long as the lab lives.
+
+    ``what``: node, toxiproxy, service or http (a layer).
+    """
 
     what: str
     name: str
@@ -149,7 +152,7 @@ class BaseLab(Lab, ABC):
         self.manifest = manifest
         self.id = manifest.id
         self.topology = topology
-        self.wiring = Wiring.of(manifest.id, topology.nodes, topology.zones, topology.service_hosts)
+        self.wiring = Wiring.of_topology(manifest.id, topology)
         self.folder = paths.labs() / manifest.id
         self._to_end: set[ProcessIdentity] = set()
 
@@ -250,6 +253,9 @@ class BaseLab(Lab, ABC):
         else, and goes with the lab."""
         kinds = [services.kind(each) for each in self.topology.services.values()]
         return {name: value for kind in kinds for name, value in kind.secrets().items()}
+
+    def http_layer(self, host: str) -> HttpRequests:
+        raise LabError(f"no HTTP layer is before {host}: a {self.kind} lab has none")
 
     def service(self, name: str) -> services.Place:
         """Where a service of this lab is."""

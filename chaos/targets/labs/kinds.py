@@ -113,6 +113,9 @@ def parts(
     if topology.services and not named(kind).services:
         error = InvalidInput(f"a {kind} lab has no services yet", remedy="use a local lab")
         raise located(topology, ("services",), error)
+    if topology.http_layer and not named(kind).services:
+        error = InvalidInput(f"a {kind} lab has no layer for HTTP requests yet", remedy="use a local lab")
+        raise located(topology, ("http_layer",), error)
     return named(kind).parts(topology, says, opensearch_home=opensearch_home)
 
 

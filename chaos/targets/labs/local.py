@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
@@ -16,16 +17,27 @@ from chaos.base.netsock import Endpoint
 from chaos.base.paths import ProcessIdentity
 from chaos.definitions import NodeSpec, Topology
 from chaos.provision.unprivileged import NODE_UID
-from chaos.targets import services
+from chaos.targets import security, services
 from chaos.targets.labs import cgroups, config, network, processes
 from chaos.targets.labs.base import BaseLab, Manifest, Progress, Resident
 from chaos.targets.labs.consumers import EXHAUSTED_ROOM, Consumers
 from chaos.targets.labs.disks import LocalDisks, empty_folder, holds_data, offered
+from chaos.targets.labs.http_layer import WHAT, HttpLayer
 from chaos.targets.labs.sweep import destroy
 from chaos.targets.labs.toxiproxy import ToxiproxyServer, environment
 from chaos.targets.limits import Limits, MemoryUse, ProcessorUse, untouched
 from chaos.targets.protocol import CAPABILITIES, NO_OWNERS
+from chaos.targets.services.record import Expected, Record, listed
 from chaos.targets.wiring import BLACK_HOLE, SERVICE, TOXIPROXY
+
+
+def _no_layer(topology: Topology) -> str | None:
+    """Why nothing can be done to HTTP requests in a lab of this topology; None where something can."""
+    if topology.http_hosts:
+        return None
+    return (
+        f"topology {topology.name} has no `http_layer`: use one with it, for example 3az-http or 3az-remote-store-http"
+    )
 
 
 class DiskGroups:
@@ -90,6 +102,9 @@ class LocalLab(BaseLab):
         for name in self.topology.services:
             check()
             self._start_service(name, progress)
+        for name in self.topology.http_hosts:
+            check()
+            self._start_layer(name)
         progress(f"starting {len(self.topology.nodes)} nodes of OpenSearch {self.running}")
         for node in self.topology.nodes:
             check()
@@ -206,16 +221,81 @@ class LocalLab(BaseLab):
         def answers() -> bool:
             if process.poll() is not None:
                 raise LabError(f"service {name} ended with {process.poll()}: {self.last_error(log)}")
-            try:
-                with host.namespace.connect((host.loopback, SERVICE), 1.0) as sock:
-                    sock.settimeout(2.0)
-                    sock.sendall(b"GET /_ping HTTP/1.0\r\n\r\n")
-                    return b" 200 " in sock.recv(64)
-            except OSError:
-                return False
+            return self.answers(name, 2.0) is not None
 
         if not processes.wait_until(answers, 60):
             raise LabError(f"service {name} does not answer after 60 s: {self.last_error(log)}")
+
+    # ---- layers for HTTP ------------------------------------------------------------------------
+
+    def http_layer(self, host: str) -> HttpLayer:
+        return HttpLayer(
+            self.folder, self.wiring, host, self.folder / security.FOLDER if self.topology.security else None
+        )
+
+    def requests(self, service: str) -> Record:
+        """What a service was asked: by the record of the layer before it, else by its own log."""
+        if service in self.topology.http_hosts:
+            return Record(self.http_layer(service).record, layered=True)
+        return Record(self.folder / "logs" / f"service-{service}.log", layered=False)
+
+    def expected(self, service: str) -> Expected:
+        """Nothing yet: what must be in a store follows from the rows that it is given."""
+        return Expected(service)
+
+    def keys(self, service: str, seconds: float) -> set[str]:
+        """What a store says it has, asked in its own host. Raises LabError."""
+        return listed(self._inside(service), service, seconds)
+
+    def _inside(self, service: str) -> Endpoint:
+        return self.endpoint(service, (self.wiring[service].loopback, SERVICE))
+
+    def answers(self, service: str, seconds: float) -> float | None:
+        """Seconds until a service answered a ping in its own host, where no fault is on the way; None: it did not."""
+        began = time.monotonic()
+        try:
+            with self._inside(service).connect(seconds) as sock:
+                sock.settimeout(seconds)
+                sock.sendall(b"GET /_ping HTTP/1.0\r\n\r\n")
+                return time.monotonic() - began if b" 200 " in sock.recv(64) else None
+        except OSError:
+            return None
+
+    def _start_layer(self, name: str) -> None:
+        """Start it, and wait until it listens wherever requests to this host are sent."""
+        layer, log, host = self.http_layer(name), f"{WHAT}-{name}", self.wiring[name]
+        layer.prepare()
+        process = processes.spawn(
+            host,
+            layer.command(),
+            log=self.folder / "logs" / f"{log}-errors.log",
+            identity=self.folder / "run" / f"{log}.json",
+            cwd=self.folder / "run",
+            env=layer.environment(self._mitmproxy()),
+            user=os.geteuid(),
+        )
+        self._children[log] = process
+        self.groups.place(process.pid, cgroups.INSTRUMENTS)
+
+        def listens() -> bool:
+            if process.poll() is not None:
+                raise LabError(
+                    f"the HTTP layer of {name} ended with {process.poll()}: {self.last_error(f'{log}-errors')}"
+                )
+            try:
+                for port in self.wiring.entrances(name):
+                    host.namespace.connect((host.bridge_address, port), 1.0).close()
+            except OSError:
+                return False
+            return True
+
+        if not processes.wait_until(listens, 60):
+            raise LabError(f"the HTTP layer of {name} does not listen after 60 s: {self.last_error(f'{log}-errors')}")
+
+    def _mitmproxy(self) -> str:
+        if self.manifest.parts.mitmproxy is None:
+            raise LabError(f"lab {self.id} was made without mitmproxy, and its topology has an http_layer")
+        return self.manifest.parts.mitmproxy
 
     # ---- nodes --------------------------------------------------------------------------------
 
@@ -317,6 +397,7 @@ class LocalLab(BaseLab):
         noted = [("node", node.name) for node in self.topology.nodes]
         found = []
         noted += [("service", name) for name in self.topology.service_hosts]
+        noted += [(WHAT, name) for name in self.topology.http_hosts]
         for what, name in [*noted, *(("toxiproxy", host.name) for host in self.wiring.hosts)]:
             with suppress(OSError, ValueError, KeyError):  # one that never came so far
                 file = self.folder / "run" / f"{what}-{name}.json"
@@ -435,6 +516,7 @@ class LocalLab(BaseLab):
             if not cgroups.usable(controller):
                 offers[controller] = f"control groups for '{controller}' cannot be made here"
         offers |= {capability: offered(topology, capability) for capability in ("disks", "throttle")}
+        offers["http"] = _no_layer(topology)
         return offers
 
     @property
@@ -444,6 +526,8 @@ class LocalLab(BaseLab):
     def lacks(self, capability: str) -> str | None:
         if capability in ("disks", "throttle"):
             return self.disks.lacks(capability)
+        if capability == "http":
+            return _no_layer(self.topology)
         if capability in ("cpu", "memory"):
             return self._limits.lack(capability)
         if capability in NO_OWNERS:

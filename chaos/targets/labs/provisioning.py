@@ -14,6 +14,7 @@ from chaos.definitions.source import Loc
 from chaos.provision.cds import ensure_archive
 from chaos.provision.java import ensure_java, runs_on
 from chaos.provision.jvm import differences, node_java_flags
+from chaos.provision.mitmproxy import ensure_mitmproxy
 from chaos.provision.opensearch import ensure_opensearch
 from chaos.provision.toxiproxy import ensure_toxiproxy
 from chaos.targets import services
@@ -45,6 +46,7 @@ def _parts(version: str, topology: Topology, says: Callable[[str], None], opense
         raise located(topology, list(asked.values())[-1], error) if plugins else error from None
     toxiproxy = ensure_toxiproxy(progress=progress)
     says(f"OpenSearch {home.version} {home.source}, Java {java.full_version}, Toxiproxy {toxiproxy.version}")
+    layer = ensure_mitmproxy(progress=progress) if topology.http_hosts else None
     archive = ensure_archive(home, java) if topology.profile == "fast" else None
     return Parts(
         home=str(home.path),
@@ -57,6 +59,7 @@ def _parts(version: str, topology: Topology, says: Callable[[str], None], opense
         agent=str(home.java_agent) if home.java_agent else None,
         toxiproxy=str(toxiproxy.path),
         toxiproxy_version=toxiproxy.version,
+        mitmproxy=str(layer) if layer is not None else None,
         notes=(home.distribution_note, *differences(java, topology.profile)),
         security=PLUGIN in home.plugins,
     )

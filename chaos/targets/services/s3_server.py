@@ -3,7 +3,8 @@
 ``python -m chaos.targets.services.s3_server ADDRESS PORT BUCKET``. moto's own server answers ``100 Continue`` in a way
 that half of OpenSearch's clients take for an error, so gevent's stands before it. Everything is in memory, and goes
 with the process. The log has a line for each request: when (UTC), verb, status, bytes of request and answer,
-milliseconds, and path; neither headers nor queries are in it, so no credential is.
+milliseconds, and path; neither headers nor queries are in it, so no credential is. A request that takes keys away which
+its body names has a line ``GONE`` for each before its own.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from gevent import monkey
 
 monkey.patch_all()
 
+import html  # noqa: E402
+import io  # noqa: E402
+import re  # noqa: E402
 import socket  # noqa: E402
 import sys  # noqa: E402
 import time  # noqa: E402
@@ -40,8 +44,7 @@ class Handler(WSGIHandler):  # type: ignore[misc]
         took = (self.time_finish - self.time_start) * 1000 if self.time_finish else 0.0
         status = (self._orig_status or "000").split()[0]
         path, sent = self.environ["PATH_INFO"], self.environ.get("CONTENT_LENGTH") or 0
-        now = time.strftime("%H:%M:%S", time.gmtime()) + f".{int(time.time() * 1000) % 1000:03d}"
-        print(f"{now} {self.command} {status} {sent} {self.response_length} {took:.1f} {path}", flush=True)
+        print(f"{_now()} {self.command} {status} {sent} {self.response_length} {took:.1f} {path}", flush=True)
 
 
 def application(bucket: str) -> Any:
@@ -53,10 +56,26 @@ def application(bucket: str) -> Any:
         if environ["PATH_INFO"] == PING:
             start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "3")])
             return [b"ok\n"]
+        keys = _taken(environ)
         answered: Iterable[bytes] = store(environ, start_response)
+        for key in keys:
+            print(f"{_now()} GONE 204 0 0 0.0 {key}", flush=True)
         return answered
 
     return answer
+
+
+def _now() -> str:
+    return time.strftime("%H:%M:%S", time.gmtime()) + f".{int(time.time() * 1000) % 1000:03d}"
+
+
+def _taken(environ: dict[str, Any]) -> list[str]:
+    """The keys that a request takes away whose path does not name them: they are in its body."""
+    if environ["REQUEST_METHOD"] != "POST" or "delete" not in environ.get("QUERY_STRING", "").split("&"):
+        return []
+    body = environ["wsgi.input"].read()
+    environ["wsgi.input"] = io.BytesIO(body)
+    return [html.unescape(key) for key in re.findall(r"<Key>(.*?)</Key>", body.decode(errors="replace"), re.DOTALL)]
 
 
 def _of(region: str) -> str:

@@ -95,6 +95,7 @@ def test_the_fixed_targets_are_the_same_everywhere() -> None:
         "dashboard.good >= 99%",  # of a stream of few requests; of others what is wanted of reads and writes
         "shipper.regained <= 30s",
         "change.regained <= 30s",
+        "store.missing = 0",
         "failovers = 0",  # of what is no zone's failure
         "shards.moved = 0",
         "acknowledged.lost = 0",

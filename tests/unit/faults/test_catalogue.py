@@ -62,7 +62,7 @@ def test_every_example_is_a_fault_that_fits_a_ledger(kind: str, example: dict[st
     topology = topology_of(kind)
     params = FAULTS[kind](**example)
     assert params.check(topology) == []
-    fault = built(params, scene(params, topology), Wiring.of("plan", topology.nodes, topology.zones))
+    fault = built(params, scene(params, topology), Wiring.of_topology("plan", topology))
     assert fault.kind == kind and fault.says
     # requests of the runner's own hold nothing, so two may overlap; some leave nothing that an undo would have to take
     assert (fault.moves and fault.claims) or fault.worker is not None
@@ -85,7 +85,7 @@ ON_LINKS = [kind for kind, fault in OFFERED.items() if "links" in fault.model_fi
 def test_a_fault_that_is_drawn_claims_the_node_that_it_hits(kind: str) -> None:
     """Two faults on one node are refused by what they claim."""
     topology = topology_of(kind)
-    wiring = Wiring.of("plan", topology.nodes, topology.zones)
+    wiring = Wiring.of_topology("plan", topology)
     example = FAULTS[kind].examples[0]
     drawn = FAULTS[kind](**{**example, "target": "one of role data"})
     hit = set()
@@ -101,8 +101,9 @@ def test_a_fault_that_is_drawn_claims_the_node_that_it_hits(kind: str) -> None:
 @pytest.mark.parametrize("kind", ON_LINKS)
 def test_a_fault_on_drawn_links_claims_those_that_it_hits(kind: str) -> None:
     topology = topology_of(kind)
-    wiring = Wiring.of("plan", topology.nodes, topology.zones)
-    drawn = FAULTS[kind](**{**FAULTS[kind].examples[0], "links": "to one of role data"})
+    wiring = Wiring.of_topology("plan", topology)
+    asked = "from clients to one of role data" if FAULTS[kind].family == "http" else "to one of role data"
+    drawn = FAULTS[kind](**{**FAULTS[kind].examples[0], "links": asked})
     for seed in range(20):
         fault = built(drawn, Scene.of(topology, seed, "f1"), wiring)
         assert of_the_kind(fault) == {f"the link {a} → {b}" for a, b in fault.links} != set()

@@ -250,6 +250,7 @@ def test_doctor_with_nothing_on_the_machine(monkeypatch: pytest.MonkeyPatch, tmp
         "Docker",
         "disks of the nodes",
         "S3 stores",
+        "mitmproxy",
         "asyncio",
     }
     assert expected == set(found)

@@ -461,6 +461,7 @@ class DockerLab(BaseLab):
             None if usable("memory") else "control groups for 'memory' cannot be changed here"
         )
         offers["drop"] = elsewhere
+        offers["http"] = "a docker lab has no layer for HTTP requests yet"
         offers |= {what: elsewhere or offered(topology, what) for what in ("disks", "throttle")}
         return offers
 
