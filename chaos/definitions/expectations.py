@@ -31,8 +31,8 @@ class Metric:
 
     ``needs``: operations of their own, one of which must be in the load. ``operation``: the one that it is of; None
     for a metric of the cluster. ``of_writes``: it is about documents that the load writes; ``of_controllers``: about
-    failover controllers; ``of_replicas``: about replicas that copy segments. ``promise``: every run that measures it
-    wants it to be 0, with or without a line.
+    failover controllers; ``of_replicas``: about replicas that copy segments; ``of_store``: about what a remote store
+    alone gives back. ``promise``: every run that measures it wants it to be 0, with or without a line.
     """
 
     name: str
@@ -43,6 +43,7 @@ class Metric:
     of_writes: bool = False
     of_controllers: bool = False
     of_replicas: bool = False
+    of_store: bool = False
     promise: bool = False
 
 

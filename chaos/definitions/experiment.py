@@ -42,7 +42,7 @@ from chaos.base.units import (
     PositiveRate,
     Rate,
 )
-from chaos.definitions import notes
+from chaos.definitions import durable, notes
 from chaos.definitions.actions import ActionParams
 from chaos.definitions.base import API_VERSION, OneOrMore, Strict
 from chaos.definitions.during import During, WaitsFor
@@ -1019,6 +1019,11 @@ class Experiment(Strict):
         if self.controller is None:
             return ()
         return self.controller.zones or self.topology.zones
+
+    @property
+    def durable(self) -> bool:
+        """Whether a run of it is read back from the remote store alone, too."""
+        return durable.planned(self.tags, self.topology.remote_store)
 
     @property
     def segments(self) -> bool:

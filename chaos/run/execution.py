@@ -36,6 +36,7 @@ from chaos.run.loading import Loading
 from chaos.run.options import RunOptions, RunResult, new_folder
 from chaos.run.phases import Phases
 from chaos.run.ready import refuse_unready
+from chaos.run.restoring import refuse_others
 from chaos.run.stopping import Stop, Unasked, Unproven, signals
 from chaos.targets.labs import kinds
 from chaos.targets.labs.base import BaseLab
@@ -69,6 +70,7 @@ def run(experiment: Experiment, options: RunOptions, reporter: Reporter) -> RunR
     """
     if options.lab is None:
         kinds.require(options.kind)
+    refuse_others(experiment, options.lab)
     refuse_unready(experiment, reporter)
     refuse_lacking(experiment, options.providers, options.lab, options.kind)
     refuse_leftovers()

@@ -30,6 +30,9 @@ from chaos.definitions.actions import (
     IncludeVotes,
     Recommission,
     Reindex,
+    RemoteRestore,
+    Restore,
+    Snapshot,
     Weights,
 )
 from chaos.definitions.detection import Detection
@@ -237,7 +240,11 @@ def _inverse(action: ActionParams) -> str | None:
         return "votes are given back, if nobody else has taken any away since"
     if isinstance(action, Reindex):
         return "what still copies is ended, and the copy deleted"
-    assert isinstance(action, Recommission | IncludeVotes)
+    if isinstance(action, Snapshot):
+        return "the snapshot is deleted, and the repository that was made for it"
+    if isinstance(action, Restore):
+        return "the index that was taken back is deleted"
+    assert isinstance(action, Recommission | IncludeVotes | RemoteRestore)
     return None
 
 

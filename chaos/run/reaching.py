@@ -13,7 +13,17 @@ from datetime import date
 
 from chaos.base.errors import Lacking
 from chaos.definitions import Experiment
-from chaos.definitions.actions import ActionParams, Decommission, ExcludeVotes, IncludeVotes, Recommission, Reindex
+from chaos.definitions.actions import (
+    ActionParams,
+    Decommission,
+    ExcludeVotes,
+    IncludeVotes,
+    Recommission,
+    Reindex,
+    RemoteRestore,
+    Restore,
+    Snapshot,
+)
 from chaos.definitions.during import During
 from chaos.definitions.existing import RUNGS, Existing, ExistingFile, as_production
 from chaos.definitions.selectors import LinkSelector, candidates
@@ -303,6 +313,9 @@ def _of_action(action: ActionParams) -> Step:
     rows: tuple[Row, ...] = ()
     if isinstance(action, Reindex):
         says = "a copy of an index of any size on a cluster of others is not there yet"
+        rows = (Row(action.kind, Sign.BLOCKS, says, "leave it out, or run this on a lab"),)
+    elif isinstance(action, RemoteRestore | Snapshot | Restore):
+        says = "repositories and stores of a cluster of others are not used yet"
         rows = (Row(action.kind, Sign.BLOCKS, says, "leave it out, or run this on a lab"),)
     return Step(f"{action.kind}: {action.describe()}", ZONE, NOBODY, rows)
 
