@@ -182,7 +182,11 @@ BACK = "  b: {for: 5s, do: {restore: {name: before}}}\n"
         ("3az-remote-fs", BACK, "no snapshot before was taken here: expected snapshot before"),
         ("3az-remote-fs", TAKE + BACK + BACK.replace("b:", "c:"), "was restored before: expected it once"),
         ("3az-remote-fs", TAKE.replace("before}", "before, service: other}"), "has no service other"),
-        ("3az", "  a: {for: 5s, do: {remote_restore: {}}}\n", "topology 3az has no remote store: expected remote_store"),
+        (
+            "3az",
+            "  a: {for: 5s, do: {remote_restore: {}}}\n",
+            "topology 3az has no remote store: expected remote_store",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path: Path, topology: str, phases: str, says: str) -> None:
