@@ -185,7 +185,7 @@ BACK = "  b: {for: 5s, do: {restore: {name: before}}}\n"
         (
             "3az",
             "  a: {for: 5s, do: {remote_restore: {}}}\n",
-            "topology 3az has no remote store: expected remote_store",
+            "topology 3az has no remote store: expected",
         ),
     ],
 )

@@ -21,7 +21,7 @@ def lab(*, lease: bool) -> Any:
 
 
 def test_a_cluster_that_is_to_live_on_is_not_emptied() -> None:
-    with pytest.raises(InvalidInput, match="kept is tagged durable.*lab 'play' is meant to live on"):
+    with pytest.raises(InvalidInput, match=r"kept is tagged durable.*lab 'play' is meant to live on"):
         restoring.refuse_others(DURABLE, lab(lease=True))
     with pytest.raises(InvalidInput, match="a cluster that exists is never emptied"):
         restoring.refuse_others(DURABLE, object.__new__(ExistingTarget))
