@@ -964,8 +964,8 @@ class ExperimentFile(Strict):
     description: str = Field(default="", description="one or two lines for people")
     tags: tuple[Word, ...] = Field(
         default=(),
-        description="for choosing among experiments; with durable, what is acknowledged is read back from the remote store "
-        "alone, too",
+        description="for choosing among experiments; with durable, what is acknowledged is read back from the remote "
+        "store alone, too",
     )
     seed: StrictInt = Field(default=1, ge=0, description="decides everything that is drawn")
     topology: str = Field(min_length=1, description="a topology's name or its file's path")

@@ -1,8 +1,8 @@
 """One run from plan to report: the order.
 
 refuse over leftovers → provision → run folder and plan → lab up and green → index and documents → load on → warm-up →
-audit → phases (undo, inject, do, hold) → undo what is left → settle → load off → read everything back → (tagged durable:
-empty the cluster, restore it from its store, read back again) → lab down → judge → report.
+audit → phases (undo, inject, do, hold) → undo what is left → settle → load off → read everything back → (where it is
+tagged durable: empty the cluster, restore it from its store, read back again) → lab down → judge → report.
 Whatever ends a run early (a guard, Ctrl-C, a failure) goes through the same undo, and a report is made all the same.
 """
 
