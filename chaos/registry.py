@@ -44,6 +44,7 @@ METRICS = {
         of_writes=check.rests is Rests.DATA or check.group == "writes",
         of_controllers=check.of_controllers,
         of_replicas=check.of_replicas,
+        of_store=check.of_store,
         promise=check.promise,
         command=check.command,
     )

@@ -53,11 +53,12 @@ class Check:
     their own in the load, one of which must be there. ``late``: late answers may decide it, so instruments and machine
     that made answers late are held against its verdict. ``doubt``: (record, span, same) → the value without what this
     machine made late, and why, where the verdict hangs on that. ``of_controllers``: it has a value only where failover
-    controllers are part of the run; ``of_replicas``: only where an index of the load is of segment replication.
-    ``command``: a line of it names a program, whose exit code is its value.
-    ``foresee``: what the plan does not give it, in words and with the number that is needed. ``meaning``: what it
-    stands for, in a sentence or two; ``helps``: remedies of ``report/meanings.yaml``, in the order in which to try
-    them. ``promise``: a count that every run which measures it wants to be 0, whether a line of ``expect`` says so or
+    controllers are part of the run; ``of_replicas``: only where an index of the load is of segment replication;
+    ``of_store``: only where what was written is read back from a remote store alone. ``command``: a line of it names a
+    program, whose exit code is its value. ``foresee``: what the plan does not give it, in words and with the number
+    that is needed. ``meaning``: what it stands for, in a sentence or two; ``helps``: remedies of
+    ``report/meanings.yaml``, in the order in which to try them. ``promise``: a count that every run which measures it
+    wants to be 0, whether a line of ``expect`` says so or
     not (:mod:`.defaults`). ``less_is_better``: of a share that is of what went badly; other
     shares are of what went well, and of counts and durations less is better anyway. ``tables``: its figures in
     findings.json by name, whether somebody expects something of it or not; None is left out. ``section``: its part of
@@ -77,6 +78,7 @@ class Check:
     doubt: Callable[[Record, Span, Same], tuple[Measure, str] | None] | None = None
     of_controllers: bool = False
     of_replicas: bool = False
+    of_store: bool = False
     foresee: Callable[[Prospect], Iterable[str]] | None = None
     meaning: str = ""
     promise: bool = False

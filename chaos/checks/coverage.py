@@ -369,8 +369,13 @@ def unread_copies(record: Record) -> list[str]:
 
 def copies(record: Record) -> dict[str, dict[str, int]]:
     """Node → how many live copies it held in the end, how many of them were read, and their documents."""
+    return of_copies(record.readback or {})
+
+
+def of_copies(readback: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    """The same of any read-back."""
     found: dict[str, dict[str, int]] = {}
-    for copy in (record.readback or {}).get("copies") or ():
+    for copy in readback.get("copies") or ():
         if copy.get("node") is None:
             continue
         row = found.setdefault(str(copy["node"]), {"live": 0, "read": 0, "documents": 0})

@@ -1,8 +1,8 @@
 """What findings about data mean for users, the gravest first, and each in a few words.
 
-Lost acknowledged writes come first (with those that differ between copies or have other content), then documents that
-should not be there, wrong answers, dirty reads, stale reads and stale replicas. Violations of compare-and-set come
-last: what breaks the others shows there too, as a witness.
+Lost acknowledged writes come first (with those that differ between copies or have other content), then those that a
+remote store alone does not give back, documents that should not be there, wrong answers, dirty reads, stale reads and
+stale replicas. Violations of compare-and-set come last: what breaks the others shows there too, as a witness.
 """
 
 from __future__ import annotations
@@ -14,9 +14,18 @@ from chaos.base import text
 from chaos.checks import writes
 from chaos.checks.words import Item, Tables
 
-ORDER = ("acknowledged.lost", "documents.unexpected", "wrong.answers", "dirty.reads", "stale.reads", "replicas.stale")
+ORDER = (
+    "acknowledged.lost",
+    "durable.lost",
+    "documents.unexpected",
+    "wrong.answers",
+    "dirty.reads",
+    "stale.reads",
+    "replicas.stale",
+)
 WITNESS = "cas.violations"
 BRIEF = {
+    "durable.lost": ("acknowledged write not in the store", "acknowledged writes not in the store"),
     "documents.unexpected": ("document that should not be there", "documents that should not be there"),
     "wrong.answers": ("wrong answer", "wrong answers"),
     "dirty.reads": ("dirty read", "dirty reads"),

@@ -12,6 +12,9 @@ from chaos.definitions.actions import (
     IncludeVotes,
     Recommission,
     Reindex,
+    RemoteRestore,
+    Restore,
+    Snapshot,
     Weights,
 )
 from chaos.definitions.expectations import Expectation, Metric
@@ -54,10 +57,13 @@ __all__ = [
     "Rate",
     "Recommission",
     "Reindex",
+    "RemoteRestore",
+    "Restore",
     "Scene",
     "Settings",
     "Size",
     "SizeRate",
+    "Snapshot",
     "Topology",
     "Until",
     "Weights",

@@ -9,7 +9,7 @@ from pydantic_core import core_schema
 
 from chaos.base.units import Duration, PositiveDuration
 from chaos.definitions.base import replaced
-from chaos.definitions.selectors import NodeSelector
+from chaos.definitions.selectors import NAME, NodeSelector
 from chaos.definitions.steps import Step
 from chaos.definitions.topology import Setting
 
@@ -193,6 +193,43 @@ class IndexDelete(OnIndex):
         return f"delete the index {self.index}"
 
 
+class RemoteRestore(ActionParams):
+    """Restore the load's index from the remote store, as an operator does when every copy of a shard is lost."""
+
+    kind = "remote_restore"
+
+    def describe(self) -> str:
+        return "restore the load's index from the remote store"
+
+
+class Snapshot(ActionParams):
+    """Take a snapshot of the load's index, in a repository of its own in a service of the lab."""
+
+    kind = "snapshot"
+    name: str = Field(pattern=f"^{NAME}$", description="by which restore knows it, for example before")
+    service: str | None = Field(
+        default=None, description="the service of the lab that keeps it; its only one where nothing is said"
+    )
+    shallow: StrictBool = Field(
+        default=False, description="refer to the segments in the remote store, and copy none of them"
+    )
+    within: PositiveDuration = Field(default=Duration.parse("3m"), description="by then it must be taken")
+
+    def describe(self) -> str:
+        return f"take a {'shallow ' if self.shallow else ''}snapshot {self.name} of the load's index"
+
+
+class Restore(ActionParams):
+    """Take the load's index back from a snapshot of this experiment, as a new index beside it."""
+
+    kind = "restore"
+    name: str = Field(pattern=f"^{NAME}$", description="of the snapshot, for example before")
+    within: PositiveDuration = Field(default=Duration.parse("3m"), description="by then it must be restored")
+
+    def describe(self) -> str:
+        return f"restore the snapshot {self.name} as a new index"
+
+
 _KINDS: tuple[type[ActionParams], ...] = (
     Decommission,
     Recommission,
@@ -206,6 +243,9 @@ _KINDS: tuple[type[ActionParams], ...] = (
     IndexClose,
     IndexOpen,
     IndexDelete,
+    RemoteRestore,
+    Snapshot,
+    Restore,
 )
 ACTIONS: dict[str, type[ActionParams]] = {action.kind: action for action in _KINDS}
 """Every kind of action that a definition can name."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from chaos.base.errors import InvalidInput
 from chaos.base.operations import ADMIN, PAGED, OperationKind
 from chaos.base.units import Duration
-from chaos.definitions import decidable, notes, rolled, slis
+from chaos.definitions import decidable, durable, notes, rolled, slis
 from chaos.definitions.actions import (
     Decommission,
     ExcludeVotes,
@@ -26,8 +26,11 @@ from chaos.definitions.actions import (
     OnIndex,
     Recommission,
     Reindex,
+    RemoteRestore,
     Reroute,
+    Restore,
     RetryFailed,
+    Snapshot,
     Weights,
 )
 from chaos.definitions.experiment import MOST_PAGED, ExperimentFile, LoadIndex, OperationFile, PhaseFile, judged_in
@@ -66,6 +69,10 @@ class _State:
     """Whether the load's index was copied already."""
     made: dict[str, str] = field(default_factory=dict)
     """Indices that the experiment has made, each ``open`` or ``closed``."""
+    several: bool = False
+    """Whether the load has indices beside its first."""
+    snapshots: dict[str, bool] = field(default_factory=dict)
+    """Those that were taken, and whether each was taken back."""
 
 
 OF_HELPERS = ("documents.lost_untold", "documents.told_failed_but_stored")
@@ -76,6 +83,7 @@ def check(
     file: ExperimentFile, topology: Topology, grammar: Grammar, indices: Sequence[LoadIndex] = ()
 ) -> Iterator[Problem]:
     """Every contradiction, with the path to it. ``indices``: of the load, beside its first, with all their settings."""
+    yield from durable.check(file.tags, topology)
     yield from _load(file, topology)
     yield from _operations(file, grammar)
     yield from _ids(file, grammar)
@@ -85,6 +93,7 @@ def check(
     state = _State(topology, grammar.faults, weights=dict(topology.weights) if topology.weights is not None else None)
     state.controlled = file.controller is not None and file.controller.act
     state.rolled = bool(file.load.data_stream or file.load.alias)
+    state.several = bool(indices)
     for name, phase in file.phases.items():
         if name == "all":
             yield Problem(("phases", name), 'a phase cannot be named "all", which means every phase', at_key=True)
@@ -416,6 +425,12 @@ def _do(name: str, phase: PhaseFile, state: _State) -> Iterator[Problem]:
             yield from _on_index(action, state, loc)
         elif isinstance(action, Reroute | RetryFailed):
             continue
+        elif isinstance(action, RemoteRestore):
+            yield from _remote_restore(state, loc)
+        elif isinstance(action, Snapshot):
+            yield from _snapshot(action, state, loc)
+        elif isinstance(action, Restore):
+            yield from _restore(action, state, loc)
         elif action.zone not in state.topology.zones:
             yield Problem((*loc, "zone"), unknown_zone(action.zone, state.topology))
         elif isinstance(action, Decommission):
@@ -532,6 +547,50 @@ def _on_index(action: OnIndex, state: _State, loc: Loc) -> Iterator[Problem]:
         del state.made[name]
     else:
         state.made[name] = "closed" if isinstance(action, IndexClose) else "open"
+
+
+def _one_index(state: _State, loc: Loc) -> Iterator[Problem]:
+    """What is restored is the load's first index, by its name."""
+    if state.rolled:
+        says = "a data stream or an alias is several indices: expected a load with one"
+        yield Problem(loc, says, at_key=True)
+    elif state.several:
+        yield Problem(loc, "the load has indices beside its first: expected a load with one", at_key=True)
+
+
+def _remote_restore(state: _State, loc: Loc) -> Iterator[Problem]:
+    yield from _one_index(state, loc)
+    if state.topology.remote_store is None:
+        says = f"topology {state.topology.name} has no remote store: expected remote_store there"
+        yield Problem(loc, says, at_key=True)
+
+
+def _snapshot(action: Snapshot, state: _State, loc: Loc) -> Iterator[Problem]:
+    yield from _one_index(state, loc)
+    services, name = state.topology.services, state.topology.name
+    if not services:
+        says = f"topology {name} has no service that could keep a snapshot: expected services: {{store: fs}} there"
+        yield Problem(loc, says, at_key=True)
+    elif action.service is None and len(services) > 1:
+        yield Problem(loc, f"topology {name} has {len(services)} services: expected service, one of them", at_key=True)
+    elif action.service is not None and action.service not in services:
+        says = f"topology {name} has no service {action.service}: {did_you_mean(action.service, services)}"
+        yield Problem((*loc, "service"), says)
+    if action.shallow and state.topology.remote_store is None:
+        says = f"topology {name} has no remote store, to whose segments it would refer: expected shallow left out"
+        yield Problem((*loc, "shallow"), says)
+    if action.name in state.snapshots:
+        yield Problem((*loc, "name"), f"a snapshot {action.name} was taken before: expected another name")
+    state.snapshots.setdefault(action.name, False)
+
+
+def _restore(action: Restore, state: _State, loc: Loc) -> Iterator[Problem]:
+    if action.name not in state.snapshots:
+        known = did_you_mean(action.name, state.snapshots) if state.snapshots else "expected snapshot before"
+        yield Problem((*loc, "name"), f"no snapshot {action.name} was taken here: {known}")
+    elif state.snapshots[action.name]:
+        yield Problem((*loc, "name"), f"the snapshot {action.name} was restored before: expected it once")
+    state.snapshots[action.name] = True
 
 
 def _recommission(action: Recommission, state: _State, loc: Loc) -> Iterator[Problem]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from chaos.base.operations import OperationKind
+from chaos.definitions import durable
 from chaos.definitions.domains import contradict, why_not
 from chaos.definitions.expectations import ExpectationFile, Metric
 from chaos.definitions.experiment import ExperimentFile, LoadIndex, judged_in
@@ -51,6 +52,8 @@ def lacking(
         return "is about documents that the load writes, and it writes none: expected an operation that writes in load"
     if metric.of_controllers and file.controller is None:
         return "is of failover controllers, and there are none: expected controller, for example controller: {}"
+    if metric.of_store and (why := durable.lacking(file.tags, topology)):
+        return why
     if metric.of_replicas:
         return _without_segments(topology, indices)
     return None

@@ -32,9 +32,9 @@ class Metric:
 
     ``needs``: operations of their own, one of which must be in the load. ``operation``: the one that it is of; None
     for a metric of the cluster. ``of_writes``: it is about documents that the load writes; ``of_controllers``: about
-    failover controllers; ``of_replicas``: about replicas that copy segments. ``promise``: every run that measures it
-    wants it to be 0, with or without a line. ``command``: what a line names is a program with its arguments, and the
-    value is its exit code, which is to be 0.
+    failover controllers; ``of_replicas``: about replicas that copy segments; ``of_store``: about what a remote store
+    alone gives back. ``promise``: every run that measures it wants it to be 0, with or without a line. ``command``:
+    what a line names is a program with its arguments, and the value is its exit code, which is to be 0.
     """
 
     name: str
@@ -45,6 +45,7 @@ class Metric:
     of_writes: bool = False
     of_controllers: bool = False
     of_replicas: bool = False
+    of_store: bool = False
     promise: bool = False
     command: bool = False
 

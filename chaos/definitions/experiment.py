@@ -43,7 +43,7 @@ from chaos.base.units import (
     PositiveRate,
     Rate,
 )
-from chaos.definitions import notes
+from chaos.definitions import durable, notes
 from chaos.definitions.actions import ActionParams
 from chaos.definitions.base import API_VERSION, OneOrMore, Strict
 from chaos.definitions.during import During, WaitsFor
@@ -975,7 +975,11 @@ class ExperimentFile(Strict):
         description="small letters, digits and dashes, for example zone-network-slowdown"
     )
     description: str = Field(default="", description="one or two lines for people")
-    tags: tuple[Word, ...] = Field(default=(), description="for choosing among experiments")
+    tags: tuple[Word, ...] = Field(
+        default=(),
+        description="for choosing among experiments; with durable, what is acknowledged is read back from the remote "
+        "store alone, too",
+    )
     seed: StrictInt = Field(default=1, ge=0, description="decides everything that is drawn")
     topology: str = Field(min_length=1, description="a topology's name or its file's path")
     load: LoadFile = Field(description="read, write or both, for example {read: {rate: 100/s, good: ok within 100ms}}")
@@ -1035,6 +1039,11 @@ class Experiment(Strict):
         if self.controller is None:
             return ()
         return self.controller.zones or self.topology.zones
+
+    @property
+    def durable(self) -> bool:
+        """Whether a run of it is read back from the remote store alone, too."""
+        return durable.planned(self.tags, self.topology.remote_store)
 
     @property
     def segments(self) -> bool:

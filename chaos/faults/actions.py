@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from chaos.base import text
 from chaos.base.errors import ChaosError, FaultError
 from chaos.definitions.actions import (
     ActionParams,
@@ -20,8 +21,11 @@ from chaos.definitions.actions import (
     OnIndex,
     Recommission,
     Reindex,
+    RemoteRestore,
     Reroute,
+    Restore,
     RetryFailed,
+    Snapshot,
     Weights,
 )
 from chaos.definitions.selectors import resolve_nodes
@@ -29,8 +33,10 @@ from chaos.faults.ledger import Entry, Ledger
 from chaos.faults.moves import Move, Reversible, is_open
 from chaos.history.events import ActionCommand, ActionDone
 from chaos.history.writer import Events
-from chaos.opensearch import administration, reindexing
+from chaos.opensearch import administration, reindexing, snapshots
 from chaos.opensearch.views import elected
+from chaos.targets import services
+from chaos.targets.labs.base import BaseLab
 from chaos.targets.protocol import Lab
 
 ENDS: dict[type[ActionParams], tuple[str, ...]] = {
@@ -45,6 +51,16 @@ ENDS: dict[type[ActionParams], tuple[str, ...]] = {
 def converted(index: str) -> str:
     """The name of the copy of a load's index."""
     return f"{index}-converted"
+
+
+def restored(index: str, snapshot: str) -> str:
+    """The name of a load's index taken back from a snapshot."""
+    return f"{index}-restored-{snapshot}"
+
+
+def repository(index: str, snapshot: str) -> str:
+    """The name of the repository of a snapshot: one for each, so that it can be taken away with it."""
+    return f"{index}-{snapshot}"
 
 
 def reversible(action: ActionParams, lab: Lab, earlier: Sequence[Entry] = (), index: str = "") -> Reversible:
@@ -79,6 +95,12 @@ def reversible(action: ActionParams, lab: Lab, earlier: Sequence[Entry] = (), in
         return Reversible(Move("cluster.reroute", {"retry_failed": isinstance(action, RetryFailed)}), None)
     if isinstance(action, OnIndex):
         return _on_index(action, earlier)
+    if isinstance(action, RemoteRestore):
+        return Reversible(Move("remote_store.restore", {"indices": [index]}), None)
+    if isinstance(action, Snapshot):
+        return _taken(action, lab, index)
+    if isinstance(action, Restore):
+        return _back(action, lab, index)
     assert isinstance(action, Weights)
     before, _ = administration.weights(lab)
     made = dict(action.weights)
@@ -116,6 +138,42 @@ def _ended_by(action: ActionParams, entry: Entry) -> bool:
     return not isinstance(action, OnIndex) or entry.move.arguments.get("index") == action.index
 
 
+def _taken(action: Snapshot, lab: Lab, index: str) -> Reversible:
+    """Raises FaultError where there is no service of ours to keep it."""
+    name = action.service or next(iter(lab.topology.services), None)
+    if name is None or not isinstance(lab, BaseLab):
+        raise FaultError("there is no service of a lab that could keep a snapshot")
+    kept = {"repository": repository(index, action.name), "snapshot": action.name}
+    kind = services.kind(lab.topology.services[name])
+    made_of = services.repository(lab.service(name), kind, f"snapshots/{kept['repository']}")
+    if action.shallow:
+        made_of["settings"]["remote_store_index_shallow_copy"] = True
+    more = {"made_of": made_of, "index": index, "within_seconds": float(action.within)}
+    return Reversible(Move("snapshot.take", kept | more), Move("snapshot.forget", kept))
+
+
+def _back(action: Restore, lab: Lab, index: str) -> Reversible:
+    """Raises LabError where the load's index cannot be asked for its mark, which its copy will have too."""
+    copy, origin = restored(index, action.name), administration.known_by(lab, index)
+    made = {"repository": repository(index, action.name), "snapshot": action.name, "index": index, "copy": copy}
+    dropped = {"copy": copy, "owner": None if origin is None else origin.owner}
+    within = {"within_seconds": float(action.within)}
+    return Reversible(Move("snapshot.restore", {**made, **within}), Move("snapshot.drop", dropped))
+
+
+def _more(action: ActionParams, lab: Lab, index: str) -> str:
+    """What is told of an action that came through."""
+    if isinstance(action, Reindex):
+        return reindexing.counted(lab, index, converted(index))
+    if isinstance(action, Snapshot):
+        had = snapshots.documents(lab, repository(index, action.name), action.name)
+        return f"{index} showed {text.plural(had, 'document')} when it began"
+    if isinstance(action, Restore):
+        has = snapshots.count(lab, restored(index, action.name))
+        return f"{restored(index, action.name)} has {text.plural(has, 'document')}"
+    return "done"
+
+
 def perform(id: str, action: ActionParams, lab: Lab, ledger: Ledger, events: Events, index: str = "") -> bool:
     """Carry an action out and say how it went. True when it came through. ``index``: the load's first."""
     ActionCommand(action=id, action_kind=action.kind, says=action.describe()).write(events)
@@ -129,7 +187,7 @@ def perform(id: str, action: ActionParams, lab: Lab, ledger: Ledger, events: Eve
                 ledger.answered([entry])
             raise
         ledger.answered([entry])
-        more = reindexing.counted(lab, index, converted(index)) if isinstance(action, Reindex) else "done"
+        more = _more(action, lab, index)
     except ChaosError as error:
         ActionDone(action=id, ok=False, says=str(error)).write(events)
         return False

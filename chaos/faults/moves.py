@@ -15,7 +15,7 @@ from typing import Any
 
 from chaos.base.errors import ChaosError, FaultError, InvalidInput, Unanswered
 from chaos.base.logs import LOG
-from chaos.opensearch import administration, reindexing, rollover
+from chaos.opensearch import administration, reindexing, remote_store, rollover, snapshots
 from chaos.targets.protocol import Lab
 
 _OPERATIONS: dict[str, Callable[..., bool | None]] = {
@@ -35,8 +35,13 @@ _OPERATIONS: dict[str, Callable[..., bool | None]] = {
     "cluster.reroute": administration.reroute,
     "index.convert": reindexing.convert,
     "index.forget": reindexing.forget,
+    "remote_store.restore": remote_store.restore,
     "rolled.create": rollover.create,
     "rolled.delete": rollover.delete,
+    "snapshot.drop": snapshots.drop,
+    "snapshot.forget": snapshots.forget,
+    "snapshot.restore": snapshots.restore,
+    "snapshot.take": snapshots.take,
 }
 
 

@@ -91,7 +91,7 @@ def kept_out(lab: BaseLab) -> list[str]:
     return found
 
 
-def _lost(lab: BaseLab) -> list[str]:
+def services_gone(lab: BaseLab) -> list[str]:
     """Services whose process is gone, and what they kept with it; and layers for HTTP."""
     wanted = [("service", name) for name in lab.topology.service_hosts]
     wanted += [("http", name) for name in lab.topology.http_hosts]
@@ -105,7 +105,7 @@ def _lost(lab: BaseLab) -> list[str]:
 def problems(lab: BaseLab) -> list[str]:
     """Everything that is not as it was when the lab had just come up; empty: clean and green."""
     dead = [node.name for node in lab.topology.nodes if lab.process_state(node.name) is None]
-    found = [f"node {name} is gone" for name in dead] + _lost(lab) + marks(lab)
+    found = [f"node {name} is gone" for name in dead] + services_gone(lab) + marks(lab)
     if found:
         return found
     try:

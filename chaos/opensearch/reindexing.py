@@ -25,6 +25,7 @@ from chaos.opensearch.administration import (
 )
 from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.requests import reindex_tasks
+from chaos.opensearch.snapshots import count
 from chaos.opensearch.views import administer
 
 TASKS = "/_tasks?actions=indices:data/write/reindex*&detailed=true"
@@ -43,7 +44,7 @@ def convert(
     """
     mapping, theirs = _made_of(cluster, source)
     create_index(cluster, index, {**theirs, **settings}, mapping, owner=owner)
-    before = _count(cluster, source)
+    before = count(cluster, source)
     body = {"source": {"index": source}, "dest": {"index": index}}
     status, answer = administer(cluster, "POST", "/_reindex", body, timeout=within_seconds)
     if status != 200 or not isinstance(answer, dict):
@@ -59,7 +60,7 @@ def convert(
 
 def counted(cluster: Cluster, source: str, index: str) -> str:
     """What both have now, in words. Raises LabError."""
-    theirs, ours = _count(cluster, source), _count(cluster, index)
+    theirs, ours = count(cluster, source), count(cluster, index)
     behind = f"{text.count(theirs - ours)} that were written meanwhile are in {source} alone"
     return f"{index} has {text.plural(ours, 'document')}; {behind if theirs > ours else 'none was written meanwhile'}"
 
@@ -93,13 +94,3 @@ def _made_of(cluster: Cluster, source: str) -> tuple[dict[str, Any], dict[str, A
         named = {name.removeprefix("index."): value for name, value in said["settings"].items()}
         mapping = dict(said["mappings"])
     return mapping, {name: value for name, value in named.items() if name.partition(".")[0] not in OF_THE_INDEX}
-
-
-def _count(cluster: Cluster, index: str) -> int:
-    """How many documents an index has, once it was refreshed. On primaries: replicas may be behind."""
-    status, answer = administer(cluster, "POST", f"/{index}/_refresh", timeout=ASK_SECONDS)
-    if status != 200:
-        raise LabError(f"refreshing {index} answered {status}: {str(answer)[:300]}")
-    answer = asked(cluster, f"/{index}/_count?preference=_primary", f"counting {index}", None, ASK_SECONDS)
-    with reading(f"the count of {index}"):
-        return int(answer["count"])

@@ -23,6 +23,9 @@ DONE_BY = {
     "weights": ("weights-away", "zone-failover"),
     "exclude_votes": (),
     "reindex": (),
+    "remote_restore": (),
+    "snapshot": (),
+    "restore": (),
 }
 """Kinds of action → the remedies that they are."""
 ROWS = {

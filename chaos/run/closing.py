@@ -27,6 +27,7 @@ from chaos.run.asking import Asking
 from chaos.run.indices import RunIndex
 from chaos.run.options import RunResult, Unreported
 from chaos.run.recovery import mend
+from chaos.run.restoring import read_back_from_store
 from chaos.run.state import DRIVER
 from chaos.run.stopping import Unasked
 from chaos.targets.labs import sweep, traces
@@ -58,7 +59,7 @@ class Closing(Asking):
     def close_down(self) -> None:
         """Undo, settle, take the lab away. Every step is tried; only what stays behind in the end is dirt."""
         self.for_undo.release()
-        for closing in (self.undo, self.settle_and_read_back, self.lab_away):
+        for closing in (self.undo, self.settle_and_read_back, self.read_back_from_store, self.lab_away):
             try:
                 closing()
             except Aborted as error:  # a signal while closing down: what is left of the order is the tail alone
@@ -193,6 +194,27 @@ class Closing(Asking):
             result = merged(results) if len(results) > 1 else results[self.index]
             write_json(self.folder / "history" / "readback.json", result)
             self.ask_commands()
+
+    def read_back_from_store(self) -> None:
+        """Of an experiment tagged durable: empty the cluster, restore it from the store alone, and read it back again.
+
+        Where the run ended early nothing of it could count.
+        """
+        if self.driver is None or not self.experiment.durable or self.outcome != "finished" or self.early:
+            return
+        self.stage("restore from the store")
+        self.end_instruments(Ends.LAST)  # what they watch is ended here
+        history = History.open(self.folder)
+        assert history.readback is not None
+        found = read_back_from_store(
+            self.lab,
+            list(self.indices),
+            lambda index: self.read_back_of(index, history),
+            self.reporter.status,
+            self.stop.was_asked,
+        )
+        write_json(self.folder / "history" / "readback.json", {**history.readback, "store": found})
+        self.check_late_stop()
 
     def read_back_of(self, index: RunIndex, history: History) -> dict[str, Any]:
         """What is in an index at the end, against what the load wrote into it. Raises Aborted after a stop."""

@@ -2,7 +2,8 @@
 
 refuse over leftovers → provision → run folder and plan → lab up and green → index and documents → load on → warm-up →
 audit → phases (undo, inject, do, hold) → undo what is left → settle → load off → read everything back → ask commands of
-expectations → lab down → judge → report.
+expectations → (where it is tagged durable: empty the cluster, restore it from its store, read back again) → lab down →
+judge → report.
 Whatever ends a run early (a guard, Ctrl-C, a failure) goes through the same undo, and a report is made all the same.
 """
 
@@ -36,6 +37,7 @@ from chaos.run.loading import Loading
 from chaos.run.options import RunOptions, RunResult, new_folder
 from chaos.run.phases import Phases
 from chaos.run.ready import refuse_unready
+from chaos.run.restoring import refuse_others
 from chaos.run.stopping import Stop, Unasked, Unproven, signals
 from chaos.targets.labs import kinds
 from chaos.targets.labs.base import BaseLab
@@ -69,6 +71,7 @@ def run(experiment: Experiment, options: RunOptions, reporter: Reporter) -> RunR
     """
     if options.lab is None:
         kinds.require(options.kind)
+    refuse_others(experiment, options.lab)
     refuse_unready(experiment, reporter)
     refuse_lacking(experiment, options.providers, options.lab, options.kind)
     refuse_leftovers()

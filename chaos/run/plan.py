@@ -34,8 +34,11 @@ from chaos.definitions.actions import (
     IndexOpen,
     Recommission,
     Reindex,
+    RemoteRestore,
     Reroute,
+    Restore,
     RetryFailed,
+    Snapshot,
     Weights,
 )
 from chaos.definitions.detection import Detection
@@ -247,7 +250,12 @@ def _inverse(action: ActionParams) -> str | None:
         return f"the index {action.index} is deleted"
     if isinstance(action, IndexClose):
         return f"the index {action.index} is opened"
-    assert isinstance(action, Recommission | IncludeVotes | Reroute | RetryFailed | IndexOpen | IndexDelete)
+    if isinstance(action, Snapshot):
+        return "the snapshot is deleted, and the repository that was made for it"
+    if isinstance(action, Restore):
+        return "the index that was taken back is deleted"
+    of_no_inverse = Recommission | IncludeVotes | Reroute | RetryFailed | IndexOpen | IndexDelete | RemoteRestore
+    assert isinstance(action, of_no_inverse)
     return None
 
 

@@ -21,8 +21,11 @@ from chaos.definitions.actions import (
     OnIndex,
     Recommission,
     Reindex,
+    RemoteRestore,
     Reroute,
+    Restore,
     RetryFailed,
+    Snapshot,
 )
 from chaos.definitions.during import During
 from chaos.definitions.existing import RUNGS, Existing, ExistingFile, as_production
@@ -317,8 +320,11 @@ def _of_action(action: ActionParams) -> Step:
     if isinstance(action, Reindex):
         says = "a copy of an index of any size on a cluster of others is not there yet"
         rows = (Row(action.kind, Sign.BLOCKS, says, "leave it out, or run this on a lab"),)
-    if isinstance(action, Reroute | RetryFailed | OnIndex):
+    elif isinstance(action, Reroute | RetryFailed | OnIndex):
         says = "what it does to copies of others cannot be computed"
+        rows = (Row(action.kind, Sign.BLOCKS, says, "leave it out, or run this on a lab"),)
+    elif isinstance(action, RemoteRestore | Snapshot | Restore):
+        says = "repositories and stores of a cluster of others are not used yet"
         rows = (Row(action.kind, Sign.BLOCKS, says, "leave it out, or run this on a lab"),)
     return Step(f"{action.kind}: {action.describe()}", ZONE, NOBODY, rows)
 

@@ -14,6 +14,7 @@ from chaos.base.ids import write_id
 from chaos.definitions import Topology, load_topology
 from chaos.faults.ledger import standing
 from chaos.load.workloads.documents import MAPPING, content
+from chaos.observe import restored
 from chaos.observe.proof import problems
 from chaos.observe.readback import read_back
 from chaos.opensearch.replication import SEGMENT, replication_type
@@ -30,16 +31,20 @@ INDEX, WRITES = "remote", 30
 IDS = {write_id(n) for n in range(WRITES)}
 
 
-def small(name: str) -> Topology:
-    """One cluster manager and two data nodes of a shipped topology, to start sooner."""
+def small(name: str, *, state: bool = False) -> Topology:
+    """One cluster manager and two data nodes of a shipped topology, to start sooner. ``state``: in the store too."""
     whole = load_topology(name)
+    assert whole.remote_store is not None
     return whole.model_copy(
-        update={"nodes": tuple(node for node in whole.nodes if node.name in ("a-cm", "a-data", "b-data"))}
+        update={
+            "nodes": tuple(node for node in whole.nodes if node.name in ("a-cm", "a-data", "b-data")),
+            "remote_store": whole.remote_store.model_copy(update={"state": state}),
+        }
     )
 
 
-def made(name: str) -> Iterator[LocalLab]:
-    topology = small(name)
+def made(name: str, *, state: bool = False) -> Iterator[LocalLab]:
+    topology = small(name, state=state)
     lab = LocalLab.create(topology, provisioning.parts(topology), id=new_lab_id())
     try:
         lab.up()
@@ -137,3 +142,34 @@ def test_a_folder_that_nodes_share_is_a_store_too() -> None:
         assert [file for file in folder.rglob("*") if file.is_file() and "/translog/data/" in str(file)]
         found = read_back(lab, INDEX, IDS, segments=True)
         assert found["complete"] and found["lost_count"] == found["stale_count"] == 0, found
+
+
+def test_an_emptied_cluster_has_all_of_it_back_from_the_object_store_alone(stored: LocalLab) -> None:
+    """Without the state in the store: the cluster manager keeps its folder."""
+    try:
+        written(stored)
+        found = restored.restore(stored, [INDEX])
+        assert found.reason is None and found.given_up == {} and found.missing == [], found
+        assert set(found.emptied) == {"a-data", "b-data"} and found.kept == ["a-cm"]
+        back = read_back(stored, INDEX, IDS, segments=True)
+        assert back["complete"] and back["lost_count"] == back["diverged_count"] == back["stale_count"] == 0, back
+        assert problems(stored) == []
+    finally:
+        administer(stored, "DELETE", f"/{INDEX}?ignore_unavailable=true")
+
+
+def test_an_empty_cluster_has_metadata_and_data_back_and_a_store_that_lost_a_file_is_found() -> None:
+    for lab in made("3az-remote-fs", state=True):
+        written(lab)
+        found = restored.restore(lab, [INDEX])
+        assert found.reason is None and len(found.emptied) == 3 and found.kept == [], found
+        back = read_back(lab, INDEX, IDS, segments=True)
+        assert back["complete"] and back["lost_count"] == 0, back
+        gone = [file for file in lab.service("store").folder.rglob("*") if "/segments/data/" in str(file)]
+        assert gone
+        for file in gone:
+            file.unlink(missing_ok=True)
+        found = restored.restore(lab, [INDEX])
+        assert list(found.given_up) == [INDEX] and found.reason is None, found
+        back = restored.held_against(read_back(lab, INDEX, IDS, segments=True), found, INDEX)
+        assert back["not_restored_count"] + back["lost_count"] == WRITES, back

@@ -39,8 +39,8 @@ class Kind(Protocol):
     def lacking(self) -> tuple[str, str] | None:
         """Why there can be none on this machine, and the remedy; None where there can."""
 
-    def repository(self, place: Place) -> dict[str, Any]:
-        """What makes a repository of it: ``type`` and settings."""
+    def repository(self, place: Place, under: str = "") -> dict[str, Any]:
+        """What makes a repository of it: ``type`` and settings. ``under``: a path of its own in it."""
 
     def node_settings(self, place: Place) -> dict[str, Any]:
         """What each node needs, to use it as a repository."""
@@ -54,6 +54,12 @@ class Kind(Protocol):
 
 def kind(service: Service) -> Kind:
     return cast(Kind, import_module(f"{__name__}.{service.kind}").KIND)
+
+
+def repository(place: Place, of: Kind, under: str) -> dict[str, Any]:
+    """What ``PUT _snapshot/NAME`` takes, to make a repository under a path of its own in a service."""
+    settings = of.repository(place, under)
+    return {"type": settings.pop("type"), "settings": settings}
 
 
 def repository_settings(place: Place, of: Kind, *, state: bool) -> dict[str, Any]:

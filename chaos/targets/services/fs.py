@@ -14,8 +14,8 @@ class Folder:
     def lacking(self) -> None:
         return None
 
-    def repository(self, place: Place) -> dict[str, Any]:
-        return {"type": "fs", "location": str(place.folder)}
+    def repository(self, place: Place, under: str = "") -> dict[str, Any]:
+        return {"type": "fs", "location": str(place.folder / under)}
 
     def node_settings(self, place: Place) -> dict[str, Any]:
         return {"path.repo": [str(place.folder)]}

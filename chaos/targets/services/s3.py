@@ -20,9 +20,10 @@ class Store:
     def lacking(self) -> tuple[str, str] | None:
         return (why, s3.REMEDY) if (why := s3.lacking()) is not None else None
 
-    def repository(self, place: Place) -> dict[str, Any]:
+    def repository(self, place: Place, under: str = "") -> dict[str, Any]:
         """The bucket has the service's name. 3.8.0 asks for encryption by AES256 where nothing is said of it."""
-        return {"type": "s3", "bucket": place.name, "region": REGION, "server_side_encryption_type": "bucket_default"}
+        made = {"type": "s3", "bucket": place.name, "region": REGION, "server_side_encryption_type": "bucket_default"}
+        return made | ({"base_path": under} if under else {})
 
     def node_settings(self, place: Place) -> dict[str, Any]:
         """Buckets are named in paths: there are no names to resolve in a lab."""

@@ -252,6 +252,40 @@ def test_after_an_end_nothing_is_waited_for_and_what_is_there_is_read(
     assert json.loads((tmp_path / "history" / "readback.json").read_text()) == {"complete": True}
 
 
+@pytest.mark.parametrize(
+    ("durable", "more", "restored"),
+    [
+        (True, {}, True),
+        (False, {}, False),
+        (True, {"early": True}, False),
+        (True, {"outcome": "aborted"}, False),
+        (True, {"driver": None}, False),
+    ],
+)
+def test_a_cluster_is_emptied_after_the_read_back_of_a_whole_run_tagged_durable_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durable: bool, more: dict[str, Any], restored: bool
+) -> None:
+    (tmp_path / "history").mkdir()
+    book = tmp_path / "history" / "readback.json"
+    book.write_text('{"complete": true}')
+    ended: list[Any] = []
+
+    def from_store(lab: Any, indices: Any, read: Any, says: Any, stopped: Any) -> dict[str, Any]:
+        assert ended == [("last",)]  # who watches the nodes is told first
+        return {"complete": False, "reason": "a"}
+
+    given = {"folder": tmp_path, "driver": SimpleNamespace(), "indices": One([]), "early": False}
+    made = execution(tmp_path, **{**given, **more})
+    made.experiment = SimpleNamespace(durable=durable)
+    made.end_instruments = lambda *ends: ended.append(tuple(each.name.lower() for each in ends))
+    monkeypatch.setattr(closing.History, "open", lambda folder: SimpleNamespace(readback={"complete": True}))
+    monkeypatch.setattr(closing, "read_back_from_store", from_store)
+    made.read_back_from_store()
+    kept = json.loads(book.read_text())
+    assert kept == {"complete": True} | ({"store": {"complete": False, "reason": "a"}} if restored else {})
+    assert [each["name"] for each in made.events.of("stage")] == (["restore from the store"] if restored else [])
+
+
 @pytest.mark.parametrize("mends", [True, False])
 def test_what_does_not_take_back_what_it_was_told_to_is_started_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mends: bool
