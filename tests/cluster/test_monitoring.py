@@ -19,7 +19,7 @@ def test_each_call_is_answered_whole_and_in_its_shape(tiny: LocalLab) -> None:
     try:
         assert administer(tiny, "PUT", f"/{INDEX}", body={"settings": {"number_of_replicas": 0}})[0] == 200
         assert await_green(tiny, 60)[0]
-        for name, call in admin.CALLS.items():
+        for name, call in admin.EVERY.items():
             status, answer = administer(tiny, "GET", call.path)
             assert status == 200 and admin.judge(call.path, json.dumps(answer)) is Outcome.OK, (name, str(answer)[:300])
     finally:

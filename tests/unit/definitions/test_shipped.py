@@ -124,6 +124,9 @@ def test_the_fixed_targets_are_the_same_everywhere() -> None:
         "rollovers.done >= 2",  # not a target: the experiment is about rollovers
         "write.good < 10%",  # not a target: it shows that the fault bites
         "read.good < 10%",
+        "monitor.good >= 99%",  # of dashboards, before anything is broken
+        "monitor.regained <= 1m",  # once the manager that they wait for is back
+        "elections <= 1",  # of a manager that is lost, and no more for the calls
     }
     for path in EXPERIMENTS:
         experiment = load_experiment(path)
