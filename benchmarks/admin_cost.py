@@ -31,7 +31,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from chaos.base.errors import InvalidInput
+from chaos.base.errors import ChaosError, LabError
 from chaos.definitions import load_topology
 from chaos.opensearch.administration import create_index
 from chaos.opensearch.rest import NodeClient
@@ -103,7 +103,7 @@ class Nodes:
         self.pids = {node.name: _pid(lab, node.name) for node in lab.topology.nodes}
         leader = elected(lab)
         if leader is None:
-            raise InvalidInput("the lab has no elected cluster manager")
+            raise LabError("the lab has no elected cluster manager")
         self.leader = leader
 
     def used(self) -> dict[str, float]:
@@ -126,7 +126,7 @@ class Nodes:
 def _pid(lab: LocalLab, node: str) -> int:
     identity = lab.identity(node)
     if identity is None:
-        raise InvalidInput(f"{node} has no process")
+        raise LabError(f"{node} has no process")
     return identity.pid
 
 
@@ -208,7 +208,7 @@ def allow(lab: LocalLab) -> None:
 def _must(lab: LocalLab, method: str, path: str, body: Any = None) -> Any:
     status, answer = administer(lab, method, path, body, timeout=30)
     if status not in (200, 201):
-        raise InvalidInput(f"{method} {path} answered {status}: {str(answer)[:300]}")
+        raise LabError(f"{method} {path} answered {status}: {str(answer)[:300]}")
     return answer
 
 
@@ -219,12 +219,12 @@ def entries_of(client: NodeClient) -> tuple[int, int]:
 
 
 def calm(lab: LocalLab, seconds: float = 60.0) -> None:
-    """Until the manager has no task left and no shard is being made, twice in a row. Raises InvalidInput after
+    """Until the manager has no task left and no shard is being made, twice in a row. Raises LabError after
     ``seconds``."""
     client, until, calm_looks = lab.client(lab.topology.data_nodes[0].name), time.monotonic() + seconds, 0
     while calm_looks < 2:
         if time.monotonic() > until:
-            raise InvalidInput("the cluster does not come to rest")
+            raise LabError("the cluster does not come to rest")
         health = client.request("GET", "/_cluster/health")[1]
         busy = health["number_of_pending_tasks"] or health["initializing_shards"] or health["relocating_shards"]
         calm_looks = 0 if busy else calm_looks + 1
@@ -270,7 +270,7 @@ def series(lab: LocalLab, sizes: Sequence[int], rounds: int, seconds: float, cal
             taken = [once(nodes, asking, asked, call, length, before, (number, entries, shards)) for call in calls]
             found += taken if number else []
         if not nodes.kept():
-            raise InvalidInput("another cluster manager was elected: nothing can be said of one manager")
+            raise LabError("another cluster manager was elected: nothing can be said of one manager")
         table(found, entries)
     asking.close()
     client.close()
@@ -326,7 +326,7 @@ def at_rates(
                         flush=True,
                     )
     if not nodes.kept():
-        raise InvalidInput("another cluster manager was elected: nothing can be said of one manager")
+        raise LabError("another cluster manager was elected: nothing can be said of one manager")
     asking.close()
     return found
 
@@ -403,5 +403,6 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except InvalidInput as error:
-        sys.exit(str(error))
+    except ChaosError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)

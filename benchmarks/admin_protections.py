@@ -32,7 +32,7 @@ from typing import Any
 
 from admin_cost import Asking, Nodes, calm, fill, lab_of, record
 
-from chaos.base.errors import InvalidInput
+from chaos.base.errors import ChaosError, LabError
 from chaos.opensearch.administration import create_index
 from chaos.opensearch.views import administer, await_green
 from chaos.targets.labs.local import LocalLab
@@ -40,7 +40,7 @@ from chaos.targets.labs.local import LocalLab
 COORDINATOR, DATA = "a-coord", "b-data"
 WALKS, PAGE = 15, {"indices": 5, "shards": 700}
 SMALL = {"number_of_shards": 1, "number_of_replicas": 1}
-GONE_SECONDS, GIVEN_UP_SECONDS, FILL_SECONDS = 60.0, 15.0, 20.0
+GONE_SECONDS, GIVEN_UP_SECONDS, FILL_SECONDS = 40.0, 15.0, 12.0
 ANSWERS = (OSError, ValueError, LookupError)
 
 
@@ -63,7 +63,7 @@ def walked(asking: Asking, table: str) -> list[str]:
     while True:
         status, body = asking.get(path + (f"&next_token={token}" if token else ""))
         if status != 200:
-            raise InvalidInput(f"{path} answered {status}: {body[:200]!r}")
+            raise LabError(f"{path} answered {status}: {body[:200]!r}")
         answer = json.loads(body)
         found += [str(row["index"]) for row in answer[table]]
         token = answer["next_token"]
@@ -247,5 +247,6 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except InvalidInput as error:
-        sys.exit(str(error))
+    except ChaosError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)
