@@ -7,7 +7,7 @@ elected manager; all calls take turns, in rounds, and the first round counts for
 read from outside, by each process's own clock (``clock_getcpuclockid``, ns), less what the process uses while nobody
 asks, which is measured in each round.
 
-``record`` writes what was measured to ``reports/results/admin-cost/TOPOLOGY.json``, and nothing else;
+``--record`` writes what was measured to ``reports/results/admin-cost-*.json``, and nothing else;
 ``python benchmarks/manager_sizes.py`` makes docs/cluster-managers.md of it. One series takes about
 ``entries x (rounds + 1) x (calls + 1) x seconds`` and a minute for the lab: with the defaults 6 minutes. Needs root.
 
@@ -41,7 +41,7 @@ from chaos.targets.labs import provisioning
 from chaos.targets.labs.local import LocalLab
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "reports" / "results" / "admin-cost"
+RESULTS = ROOT / "reports" / "results"
 REPLICAS = 999
 PAD = 8192
 """Characters by which mapping and settings of an index are made the same size, so that two calls differ in one thing:
@@ -353,7 +353,7 @@ def record(name: str, lab: LocalLab, what: Mapping[str, Any]) -> None:
         "profile": lab.topology.profile,
         **machine(),
     }
-    file = RESULTS / f"{name}.json"
+    file = RESULTS / f"admin-cost-{name}.json"
     file.write_text(json.dumps({**head, **what}, indent=1) + "\n")
     print(f"recorded in {file.relative_to(ROOT)}")
 

@@ -11,7 +11,7 @@ On one real lab of the topology ``managers``, one after the other:
                  only coordinates, then a data node. Which nodes' breakers tripped, and how were searches and health
                  answered by another node meanwhile?
 
-Prints, and with ``--record`` writes ``reports/results/admin-cost/protections.json``. Some four minutes. Needs root.
+Prints, and with ``--record`` writes ``reports/results/admin-cost-protections.json``. Some four minutes. Needs root.
 
     python benchmarks/admin_protections.py [--entries 10000] [--clients 40] [--record]
 """

@@ -2,7 +2,7 @@
 
     python benchmarks/manager_sizes.py          # writes docs/cluster-managers.md
 
-Measured is ``reports/results/admin-cost/*.json`` (``python benchmarks/admin_cost.py … --record``). Of each call and
+Measured is ``reports/results/admin-cost-*.json`` (``python benchmarks/admin_cost.py … --record``). Of each call and
 each part of the cluster that pays for it, cost = fixed + slope x routing entries, by least squares over all rounds,
 with Student's t intervals of 95 %; where labs of different numbers of data nodes were measured there is a term for them
 too. The table for clusters that no lab can be is that line, followed far beyond what was measured: it is marked as
@@ -24,7 +24,7 @@ import numpy.typing as npt
 from chaos.base.intervals import LEVEL, t_quantile
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "reports" / "results" / "admin-cost"
+RESULTS = ROOT / "reports" / "results"
 PAGE = ROOT / "docs" / "cluster-managers.md"
 THOUSAND = 1000.0
 NOTHING = "Not recorded yet.\n"
@@ -103,7 +103,7 @@ def ratio(top: tuple[float, float], below: tuple[float, float]) -> tuple[float, 
 
 
 def recorded(folder: Path = RESULTS) -> list[dict[str, Any]]:
-    return [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
+    return [json.loads(file.read_text()) for file in sorted(folder.glob("admin-cost-*.json"))]
 
 
 def rows(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -339,7 +339,7 @@ def page(records: Sequence[Mapping[str, Any]]) -> str:
     recorded_at = "\n".join(f"* {head}" for head in heads) or "* nothing yet"
     return f"""# Cluster managers and monitoring calls
 
-Made by `python benchmarks/manager_sizes.py` from `reports/results/admin-cost`. Recorded there:
+Made by `python benchmarks/manager_sizes.py` from `reports/results/admin-cost-*.json`. Recorded there:
 
 {recorded_at}
 
