@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-CALLS = (*sizes.PUBLISHED_CALLS, "mapping", "index-settings", "health", "cluster-stats")
+FILTERS = ("cluster-stats", "cluster-stats-filtered", "health-shards")
+CALLS = (*sizes.PUBLISHED_CALLS, "mapping", "index-settings", "health", *FILTERS)
 
 
 def row(call: str, entries: int, manager: float, **more: Any) -> dict[str, Any]:
@@ -114,9 +115,18 @@ def test_the_page_says_what_is_claimed_beside_what_was_measured() -> None:
     assert "| `state` | 0.5" in words
 
 
+def test_filters_and_sizes_of_states_stand_beside_what_is_published() -> None:
+    measured = sizes.rows([record(noise=0.0)])
+    quick = [{**row, "wall": row["wall"] / 5} if row["call"] == "cluster-stats-filtered" else row for row in measured]
+    words = sizes.filters_table(quick)
+    assert "| `cluster-stats`, `cluster-stats-filtered` | 15 → 0.65 s | 23.1 | 7.5 → 1.5 ms | 5.0 |" in words
+    assert "nodes-stats" not in words, "it was not measured"
+    assert "| 500,000 | 250 MB | 45.0 ± 0.0 MB | 50.0 x |" in sizes.states(measured)
+
+
 def test_without_records_the_page_says_so() -> None:
     words = sizes.page([])
-    assert words.count("Not recorded yet") == 4 and "Measured: not recorded yet" in words
+    assert words.count("Not recorded yet") == 6 and "Measured: not recorded yet" in words
 
 
 def test_what_protects_is_said_from_its_record() -> None:
