@@ -29,8 +29,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
+from urllib.parse import quote
 
-from admin_cost import Asking, Nodes, calm, fill, lab_of, record
+from admin_cost import REPLICAS, Asking, Nodes, calm, fill, lab_of, record
 
 from chaos.base.errors import ChaosError, LabError
 from chaos.opensearch.administration import create_index
@@ -38,7 +39,8 @@ from chaos.opensearch.views import administer, await_green
 from chaos.targets.labs.local import LocalLab
 
 COORDINATOR, DATA = "a-coord", "b-data"
-WALKS, PAGE = 15, {"indices": 5, "shards": 700}
+WALKS, PAGE = 8, {"indices": 5, "shards": 2000}
+"""Walks over all pages, and rows of a page; of shards no page may have fewer (3.8.0)."""
 SMALL = {"number_of_shards": 1, "number_of_replicas": 1}
 GONE_SECONDS, GIVEN_UP_SECONDS, FILL_SECONDS = 40.0, 15.0, 12.0
 ANSWERS = (OSError, ValueError, LookupError)
@@ -61,7 +63,7 @@ def walked(asking: Asking, table: str) -> list[str]:
     path, found = f"/_list/{table}?format=json&size={PAGE[table]}", []
     token: str | None = None
     while True:
-        status, body = asking.get(path + (f"&next_token={token}" if token else ""))
+        status, body = asking.get(path + (f"&next_token={quote(token, safe='')}" if token else ""))
         if status != 200:
             raise LabError(f"{path} answered {status}: {body[:200]!r}")
         answer = json.loads(body)
@@ -225,13 +227,15 @@ def main() -> None:
             create_index(lab, f"lasting-{n}", SMALL)
         create_index(lab, "kept", SMALL)
         await_green(lab, 60)
+        lasting = {f"lasting-{n}": 2 for n in range(12)}
+        lasting |= {f"entries-{n}": REPLICAS + 1 for n in range(options.entries // 1000)}
         parts: dict[str, Callable[[], object]] = {
-            "pages": lambda: pages(lab, {f"lasting-{n}": 2 for n in range(12)}),
             "leaving": lambda: leaving(lab, nodes),
             "rest": lambda: await_green(lab, 90, stable=3),
             "timeout": lambda: timeout(lab, nodes),
             "again": lambda: await_green(lab, 120, stable=3),
             "entries": lambda: filled(lab, options.entries),
+            "pages": lambda: pages(lab, lasting),
             "coordinating": lambda: full(lab, COORDINATOR, "c-data", options.clients),
             "data": lambda: full(lab, DATA, "c-data", options.clients),
         }
