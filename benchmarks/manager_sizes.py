@@ -41,6 +41,8 @@ PUBLISHED_FILTERS = {
     "health-shards": ("health", 0.56, 0.15),
 }
 """Claim ad-10: a call, the same with filters, and s before and after, of 1,000 data nodes and 500,000 shards."""
+BROKEN = ("monitored-manager-paused", "monitored-manager-slow")
+"""Experiments in which the elected manager is broken while it is asked."""
 CHECKED, FORWARDED = "mapping", "index-settings"
 """Two answers of the same size: the first is answered by the node that is asked, the second by the manager."""
 CLUSTERS = ((20, 10_000), (200, 100_000), (1_000, 500_000))
@@ -372,6 +374,18 @@ def _breaker(found: Mapping[str, Any], record: Mapping[str, Any]) -> str:
     return f"{asked}: answered {counts('calls')}. Breakers tripped: {tripped}. {other}"
 
 
+def matrix(folder: Path = RESULTS) -> str:
+    """The newest recorded run of each experiment that breaks the elected manager under monitoring calls."""
+    body = []
+    for name in BROKEN:
+        runs = [json.loads(file.read_text()) for file in sorted((folder / name).glob("*.json"))]
+        ended = [run for run in runs if "ended" in run]
+        last = max(ended, key=lambda run: str(run["began"])) if ended else {}
+        cells = [str(last.get(key, "")) for key in ("outcome", "summary", "commit")]
+        body.append([f"`{name}`", *(cells if ended else ["not recorded yet", "", ""])])
+    return grid(["experiment", "outcome", "what it said", "commit"], body)
+
+
 def head_of(record: Mapping[str, Any]) -> str:
     lab = f"{record['topology']} ({record['nodes']} nodes, {record['data_nodes']} with data)"
     machine = f"{record['processors']} processors, load {record['load']:.1f}"
@@ -393,6 +407,7 @@ python benchmarks/admin_cost.py --entries 0,2000,5000,10000,25000 --rounds 5 --r
 python benchmarks/admin_cost.py --topology managers-many --entries 0,2000,5000 --record   # some 8 minutes
 python benchmarks/admin_cost.py rates --rounds 5 --seconds 20 --calls mapping,index-settings --record  # 15 minutes
 python benchmarks/admin_protections.py --record                                          # some 4 minutes
+python benchmarks/results.py record each --again experiments/managers/monitored-manager-paused.yaml  # -slow: 3 minutes
 python benchmarks/results.py record sides                 # experiments/managers among all others, each side five times
 python benchmarks/manager_sizes.py
 ```
@@ -427,6 +442,10 @@ which have both, are of more than filters. Of health, `level=shards` is what is 
 The published table has 3,000, 6,000 and 9,000 calls in five minutes (claim ad-7).
 
 {rates_table(rates(records))}
+## Do monitoring calls take the cluster down?
+The elected manager is paused, or gets a tenth of a processor, while it is asked twenty times a second.
+
+{matrix()}
 ## What protects the cluster
 {protections(records)}
 ## Beyond a lab: inferred

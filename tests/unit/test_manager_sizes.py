@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import manager_sizes as sizes
@@ -122,6 +124,18 @@ def test_filters_and_sizes_of_states_stand_beside_what_is_published() -> None:
     assert "| `cluster-stats`, `cluster-stats-filtered` | 15 → 0.65 s | 23.1 | 7.5 → 1.5 ms | 5.0 |" in words
     assert "nodes-stats" not in words, "it was not measured"
     assert "| 500,000 | 250 MB | 45.0 ± 0.0 MB | 50.0 x |" in sizes.states(measured)
+
+
+def test_the_newest_run_with_a_broken_manager_is_shown(tmp_path: Path) -> None:
+    folder = tmp_path / "monitored-manager-paused"
+    folder.mkdir()
+    for began, outcome in (("2026-01-02", "pass"), ("2026-01-01", "weakness")):
+        run = {"began": began, "ended": began, "outcome": outcome, "summary": "Reads held.", "commit": "abc"}
+        (folder / f"{began}.json").write_text(json.dumps(run))
+    (folder / "2026-01-03.json").write_text(json.dumps({"began": "2026-01-03"}))  # cut off
+    words = sizes.matrix(tmp_path)
+    assert "| `monitored-manager-paused` | pass | Reads held. | abc |" in words and "weakness" not in words
+    assert "| `monitored-manager-slow` | not recorded yet |" in words
 
 
 def test_without_records_the_page_says_so() -> None:
