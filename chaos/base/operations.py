@@ -21,7 +21,18 @@ STREAM = r"^[a-z][a-z0-9-]*$"
 ADMIN = "admin"
 """The kind of request of streams of monitoring calls, which asks for no documents: any workload has it."""
 CALLS = ("state", "health", "stats", "nodes", "indices", "cat", "mappings", "settings", "tasks", "pending")
-"""The monitoring calls that there are (:mod:`chaos.load.admin`)."""
+"""The monitoring calls that a stream makes where it names none (:mod:`chaos.load.admin`); a storm makes these alone."""
+NAMED_CALLS = (
+    "index-settings",
+    "cat-indices",
+    "cat-allocation",
+    "list-indices",
+    "list-shards",
+    "stats-filtered",
+    "nodes-filtered",
+    "health-indices",
+)
+"""Those that a stream makes only where it names them: filtered, paged, and of other costs to the cluster manager."""
 Answer = Literal["search", "get", "index", "bulk", "query", "msearch", "scroll", "pit", "admin"]
 """How an answer is judged (:mod:`chaos.load.outcomes`): as that of a search, of a get by id, of a write by id, of many
 writes in one request; of a search whose right answer is not known; of several searches in one request; of all pages of

@@ -31,7 +31,7 @@ from pydantic import (
     model_validator,
 )
 
-from chaos.base.operations import CALLS, STREAM, USUAL, WRITE, OperationKind
+from chaos.base.operations import CALLS, NAMED_CALLS, STREAM, USUAL, WRITE, OperationKind
 from chaos.base.rates import Piece, Profile, Trace
 from chaos.base.units import (
     NORMAL_FORM,
@@ -249,10 +249,11 @@ class StreamFile(OperationFile):
 
     operation: str = Field(description="the kind of request, for example search or bulk")
     index: str | None = Field(default=None, description="of load.indices; default the load's first index")
-    calls: tuple[Literal[CALLS], ...] | None = Field(  # type: ignore[valid-type]
+    calls: tuple[Literal[CALLS + NAMED_CALLS], ...] | None = Field(  # type: ignore[valid-type]
         default=None,
         min_length=1,
-        description=f"of admin: which monitoring calls are made ({', '.join(CALLS)}); default all, each as often",
+        description=f"of admin: which monitoring calls are made; default {', '.join(CALLS)}, each as often. Only where "
+        f"they are named: {', '.join(NAMED_CALLS)}",
     )
 
 

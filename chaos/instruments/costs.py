@@ -3,7 +3,9 @@
 Every five seconds each node is asked for the counters of its own process
 (``_nodes/_local/stats/process,jvm,transport``) over the direct path, which no fault touches. Once, before the lab goes
 away and after the read-back has refreshed the index, the cluster is asked for its size (``_stats/store,docs``). Costs
-are ratios, so that runs of other lengths and loads can be compared (:mod:`chaos.statistics.compare`, sides).
+are ratios, so that runs of other lengths and loads can be compared (:mod:`chaos.statistics.compare`, sides). Where the
+load makes monitoring calls, what the elected cluster manager and the other nodes used is held against those calls too,
+manager after manager where there were elections (:mod:`chaos.checks.spent`).
 
 Lines of ``history/costs.jsonl``, ``t`` in CLOCK_MONOTONIC ns when the answer was there. Kind ``used``: ``node``,
 ``cpu`` (ms of its process) and ``sent`` (bytes to other nodes, as its transport counts them) since that process began,
@@ -14,11 +16,11 @@ nothing is asked: its owners have allowed no such questions.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +28,14 @@ import urllib3
 
 from chaos.base import text
 from chaos.base.errors import ChaosError
+from chaos.base.operations import ADMIN
 from chaos.checks import documents
 from chaos.checks.check import Check, Scope
 from chaos.checks.instrument import Begins, Context, Ends, Event, Instrument, Observer, Trial
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.record import SECOND, Record
 from chaos.checks.section import Row, Section
+from chaos.checks.spent import COVERED, FILE, KINDS, USED, by_kind, led, used
 from chaos.checks.words import Words
 from chaos.definitions import Experiment
 from chaos.history.writer import Broken, EventWriter
@@ -40,8 +44,7 @@ from chaos.opensearch.polling import Polling
 from chaos.opensearch.rest import UNREADABLE
 from chaos.opensearch.views import administer
 
-FILE = "costs.jsonl"
-USED, STORED = "used", "stored"
+STORED = "stored"
 PATH = (
     "/_nodes/_local/stats/process,jvm,transport?filter_path=nodes.*.process.timestamp,"
     "nodes.*.process.cpu.total_in_millis,nodes.*.jvm.uptime_in_millis,nodes.*.transport.tx_size_in_bytes"
@@ -52,12 +55,8 @@ OF_INDEX = (
 )
 PERIOD_SECONDS, TIMEOUT_SECONDS, LAST_SECONDS = 5.0, 1.5, 5.0
 OLDEST_MS = 3000
-SAME_SECONDS = 5
-"""Uptimes are up to a second old too, and answers late; a process that begins anew is younger by more than this."""
 BYTES = 140
 """A node's line."""
-COVERED = 0.95
-"""The share of the phases that must be known of a node; below it, it may have used more."""
 LEAST = 0.5
 """The share of all nodes' time of which something must be known."""
 """Of a write: it is stored, if not on every copy."""
@@ -136,59 +135,6 @@ class Costs(Observer):
 # -- judging -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Stretch:
-    """By how much a counter of one node grew between two moments (monotonic ns)."""
-
-    start: int
-    end: int
-    grown: int
-
-    def within(self, start: int, end: int) -> float:
-        """Which share of it lies between two moments."""
-        return max(0, min(self.end, end) - max(self.start, start)) / (self.end - self.start)
-
-
-def stretches(record: Record, counter: str) -> dict[str, list[Stretch]]:
-    """Node → what is known of a counter. A process that is another one than before began at 0."""
-    found: dict[str, list[Stretch]] = {}
-    before: dict[str, tuple[int, int, int]] = {}
-    for line in sorted(record.lines(FILE), key=lambda each: int(each["t"])):
-        node = str(line.get("node"))
-        if line.get("kind") != USED or node not in record.zone_of or not isinstance(line.get(counter), int):
-            continue
-        age = int(line.get("old") or 0) * 1_000_000 if counter == "cpu" else 0
-        t, value = int(line["t"]) - age, int(line[counter])
-        began = t - int(line["up"]) * 1_000_000
-        if node in before:
-            last, was, first = before[node]
-            same = began - first < SAME_SECONDS * SECOND and value >= was
-            since, grown = (last, value - was) if same else (max(last, began), value)
-            if t > since:
-                found.setdefault(node, []).append(Stretch(since, t, grown))
-        before[node] = t, value, began
-    return found
-
-
-def used(record: Record, counter: str) -> tuple[float, list[str], float] | None:
-    """What all nodes used of a counter from the first phase's start to the last one's end, the nodes of which too
-    little is known, and the share of all their time that is known. None where no node was heard."""
-    start, end = record.spans[0].start, record.spans[-1].end
-    total, known, unknown = 0.0, 0.0, []
-    every = stretches(record, counter)
-    for node in record.zone_of:
-        inside = [(each, each.within(start, end)) for each in every.get(node, ())]
-        share = sum(part * (each.end - each.start) for each, part in inside) / (end - start)
-        grown = sum(part * each.grown for each, part in inside)
-        known += share / len(record.zone_of)
-        if share < COVERED:
-            unknown.append(node)
-            total += grown
-        else:
-            total += grown / share
-    return (total, sorted(unknown), known) if known else None
-
-
 def written(record: Record) -> tuple[int, int, float]:
     """Documents acknowledged in the phases, those of good requests, and the phases' seconds."""
     acknowledged, good = 0, 0
@@ -243,19 +189,72 @@ def goodput(record: Record) -> Measure:
     return Measure(good / seconds, "number", says)
 
 
+def calls(record: Record) -> int:
+    """Monitoring calls that the load made in the phases."""
+    return sum(len(record.in_phase(op.name, span).k) for op in record.operations if op.admin for span in record.spans)
+
+
+def elected(record: Record) -> Measure:
+    """Which share of one processor the elected cluster manager used; after an election the new one's."""
+    spent = by_kind(record, "cpu").get("elected")
+    if spent is None or not spent.wanted:
+        return Measure.missing("share", "no elected cluster manager was seen in the phases")
+    share = led(record)
+    if spent.seconds < LEAST * spent.wanted or share < LEAST:
+        return Measure.missing("share", "too little is known of what the elected cluster manager used")
+    says = f"{spent.grown / 1000:.1f} s of processor time in {text.seconds(spent.wanted)} as elected cluster manager"
+    says += "" if share >= COVERED else f"; for {1 - share:.0%} of the phases no cluster manager was seen"
+    return Measure(spent.grown / 1000 / spent.wanted, "share", says, Bound.EXACT if spent.whole else Bound.AT_LEAST)
+
+
+def of_calls(record: Record, kind: str) -> Measure:
+    """Processor seconds of the nodes of a kind for 1,000 monitoring calls, all else that they did included."""
+    made, spent = calls(record), by_kind(record, "cpu").get(kind)
+    if not made:
+        return Measure.missing("number", "no monitoring call was made in the phases")
+    if spent is None or not spent.wanted:
+        return Measure.missing("number", "there was no such node in the phases")
+    if spent.seconds < LEAST * spent.wanted:
+        return Measure.missing("number", "too little is known of what these nodes used")
+    whole = spent.whole and (kind not in ("elected", "managers") or led(record) >= COVERED)
+    says = f"{spent.grown / 1000:.1f} s of processor time, {text.plural(made, 'monitoring call')}"
+    return Measure(spent.grown / made, "number", says, Bound.EXACT if whole else Bound.AT_LEAST)
+
+
 MEASURES: Mapping[str, tuple[Callable[[Record], Measure], str]] = {
     "processor": (processor, "Processor seconds for 1,000 acknowledged documents"),
     "network": (network, "Bytes between nodes for an acknowledged document"),
     "disk": (disk, "Bytes on disk, all copies, for a document of the index"),
     "goodput": (goodput, "Documents of good requests in a second"),
 }
+"""Where the load writes."""
+OF_MANAGER: Mapping[str, tuple[Callable[[Record], Measure], str]] = {
+    "elected": (elected, "Share of a processor that the elected cluster manager used"),
+}
+OF_CALLS: Mapping[str, tuple[Callable[[Record], Measure], str]] = {
+    f"calls_{kind}": (
+        functools.partial(of_calls, kind=kind),
+        f"Processor seconds of {words} for 1,000 monitoring calls",
+    )
+    for kind, words in zip(
+        KINDS,
+        ("the elected cluster manager", "the other cluster managers", "data nodes", "nodes that only coordinate"),
+        strict=True,
+    )
+}
+"""Where the load makes monitoring calls."""
+EVERY = {**MEASURES, **OF_MANAGER, **OF_CALLS}
 
 
 def table(record: Record) -> dict[str, Any] | None:
-    """Name → figure; None of a run that did not record it."""
-    if not record.lines(FILE) or not record.spans or not record.writers:
+    """Name → figure; None of a run that did not record it. Nodes of a kind that a topology has not are left out."""
+    if not record.lines(FILE) or not record.spans:
         return None
-    return {name: {**_row(measure(record))} for name, (measure, _) in MEASURES.items()}
+    asked = {**(MEASURES if record.writers else {}), **OF_MANAGER}
+    made = any(op.admin for op in record.operations)
+    present = {name for name, spent in by_kind(record, "cpu").items() if spent.wanted}
+    asked |= {name: each for name, each in OF_CALLS.items() if made and name.removeprefix("calls_") in present}
+    return {name: _row(measure(record)) for name, (measure, _) in asked.items()}
 
 
 def _row(found: Measure) -> dict[str, Any]:
@@ -272,17 +271,21 @@ def section(record: Record, tables: Mapping[str, Any]) -> Section | None:
         short="Costs",
         says="From the first phase's start to the last one's end; the index's size once it was read back.",
         head=("Cost", "Figure#", "Of what"),
-        rows=tuple(Row(words, (found[name]["text"], found[name]["says"])) for name, (_, words) in MEASURES.items()),
+        rows=tuple(
+            Row(words, (found[name]["text"], found[name]["says"]))
+            for name, (_, words) in EVERY.items()
+            if name in found
+        ),
         small="By the nodes' own counters: processes, without Toxiproxies and the load; bytes as the transport layer "
         "counts them. A node that was not heard for long may have used more. For comparing runs of one machine.",
     )
 
 
-def _check(name: str, short: str, meaning: str, order: int) -> Check:
-    measure, words = MEASURES[name]
+def _check(name: str, short: str, meaning: str, order: int, unit: str = "number") -> Check:
+    measure, words = EVERY[name]
     return Check(
         f"costs.{name}",
-        "number",
+        unit,
         lambda record, _, span: measure(record),
         Words.of(
             missed=f"{words}: {{measured}}; wanted was {{want}}",
@@ -293,6 +296,7 @@ def _check(name: str, short: str, meaning: str, order: int) -> Check:
         group="recovery",
         scope=Scope.RUN,
         meaning=meaning,
+        less_is_better=unit == "percent",
         helps=("headroom", "investigate"),
         order=order,
     )
@@ -318,6 +322,14 @@ CHECKS = (
         "Bytes of the files of all copies of the load's index for each of its documents, after the read-back. Merges "
         "that were still to come would make it smaller.",
         822,
+    ),
+    _check(
+        "elected",
+        "processor time of the elected cluster manager",
+        "Which share of one processor the elected cluster manager used in all phases, whatever for. Where another was "
+        "elected, that of each while it was elected. More than one processor is more than 100 %.",
+        823,
+        "percent",
     ),
 )
 
@@ -347,8 +359,14 @@ def _lines(cpu: int, sent: int, size: int) -> Any:
     return lines
 
 
+def _has_costs(experiment: Experiment) -> bool:
+    """Whether the load has what costs are held against."""
+    load = experiment.load
+    return bool(load.writers) or any(each.operation == ADMIN for each in load.operations)
+
+
 def _observe(context: Context) -> Costs | None:
-    if context.existing is not None or not context.experiment.load.writers:
+    if context.existing is not None or not _has_costs(context.experiment):
         return None
     return Costs(context.lab, ",".join(context.indices), context.folder / "history" / FILE, context.broken)
 
@@ -372,6 +390,7 @@ INSTRUMENT = Instrument(
         Trial("costs.processor", "<= 60", SOUND, _lines(5_000, 20_000, 6_000_000)),
         Trial("costs.network", "<= 50000", SOUND, _lines(50, 2_000_000, 6_000_000)),
         Trial("costs.disk", "<= 1000", SOUND, _lines(50, 20_000, 60_000_000)),
+        Trial("costs.elected", "<= 20%", SOUND, _lines(500, 20_000, 6_000_000)),
     ),
     tables={"costs": table},
     section=section,

@@ -1,9 +1,9 @@
 """Monitoring calls, as dashboards, agents and scripts make them at a rate: a fixed list, all of which only read.
 
-Names and paths are those of the storm of such calls (``cluster_manager.admin_storm``). Each arrival makes one of a
-stream's calls, scattered over them by its number. Its answer is good where it is whole and has the shape that it must
-have: what OpenSearch's documentation names is there, with the right type, and no node or shard failed to answer.
-What it says of the cluster is not judged: a red cluster that says so has answered well.
+The usual ones have the names and paths of the storm of such calls (``cluster_manager.admin_storm``). Each arrival makes
+one of a stream's calls, scattered over them by its number. Its answer is good where it is whole and has the shape that
+it must have: what OpenSearch's documentation names is there, with the right type, and no node or shard failed to
+answer. What it says of the cluster is not judged: a red cluster that says so has answered well.
 """
 
 from __future__ import annotations
@@ -69,6 +69,27 @@ def _whole_table(answer: Any) -> bool:
     return True
 
 
+def _whole_page(rows: str) -> Callable[[Any], bool]:
+    """One page of a table, and how to get the next one."""
+
+    def whole(answer: Any) -> bool:
+        _must("next_token" in answer)
+        return _whole_table(answer[rows])
+
+    return whole
+
+
+def _whole_allocation(answer: Any) -> bool:
+    """A row for each node, and one for copies that have none."""
+    _must(type(answer) is list and bool(answer) and all(isinstance(row, Mapping) and row.get("node") for row in answer))
+    return True
+
+
+def _whole_index_settings(answer: Any) -> bool:
+    _must(isinstance(answer, Mapping) and all(isinstance(each["settings"], Mapping) for each in answer.values()))
+    return True
+
+
 def _whole_mappings(answer: Any) -> bool:
     _must(isinstance(answer, Mapping) and all(isinstance(each["mappings"], Mapping) for each in answer.values()))
     return True
@@ -101,14 +122,27 @@ CALLS: Mapping[str, Call] = {
     "tasks": Call("/_tasks", _whole_of_tasks),
     "pending": Call("/_cluster/pending_tasks", _whole_pending),
 }
-_BY_PATH = {call.path: call for call in CALLS.values()}
+"""The usual ones: those of a stream that names none."""
+NAMED: Mapping[str, Call] = {
+    "index-settings": Call("/_settings", _whole_index_settings),
+    "cat-indices": Call("/_cat/indices?format=json", _whole_table),
+    "cat-allocation": Call("/_cat/allocation?format=json", _whole_allocation),
+    "list-indices": Call("/_list/indices?format=json&size=100", _whole_page("indices")),
+    "list-shards": Call("/_list/shards?format=json&size=2000", _whole_page("shards")),
+    "stats-filtered": Call("/_cluster/stats/os,jvm,process/nodes/_all", _whole_of_nodes),
+    "nodes-filtered": Call("/_nodes/stats/os,jvm,process", _whole_by_node),
+    "health-indices": Call("/_cluster/health?level=indices", _whole_health),
+}
+"""Those of a stream that names them. Of a table in pages the first page is asked."""
+EVERY: Mapping[str, Call] = {**CALLS, **NAMED}
+_BY_PATH = {call.path: call for call in EVERY.values()}
 
 
 class Calls:
     """The requests of a stream. ``names``: of its calls; none: all."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        self._paths = [CALLS[name].path for name in names or CALLS]
+        self._paths = [EVERY[name].path for name in names or CALLS]
 
     def of(self, kind: str, k: int) -> Request:
         """The call of arrival ``k``."""

@@ -299,6 +299,7 @@ MODULES: tuple[tuple[str, Module], ...] = (
 """Artifact in group ``org.opensearch.plugin`` and what it becomes."""
 
 NOT_PUBLISHED = {
+    "2.12.0": ("search-pipeline-common",),
     "3.4.0": ("search-pipeline-common",),
     "3.9.0": ("geo", "ingest-common", "percolator-client", "repository-url", "search-pipeline-common"),
 }

@@ -128,6 +128,9 @@ def test_the_fixed_targets_are_the_same_everywhere() -> None:
         "write.good < 10%",  # not a target: it shows that the fault bites
         "write.good < 90%",  # nor this: of a third of the shards no copy is left until they are restored
         "read.good < 10%",
+        "monitor.good >= 99%",  # of dashboards, before anything is broken
+        "monitor.regained <= 1m",  # once the manager that they wait for is back
+        "elections <= 1",  # of a manager that is lost, and no more for the calls
     }
     for path in EXPERIMENTS:
         experiment = load_experiment(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from fake_cluster import FakeCluster
 from pages import Page
 
 from chaos.base.waiting import wait_until
-from chaos.checks import evaluate
+from chaos.checks import evaluate, spent
 from chaos.checks.measure import Bound
 from chaos.checks.record import SECOND, Record
 from chaos.history import History
@@ -145,9 +146,9 @@ def test_a_counter_that_is_old_is_of_when_it_was_taken() -> None:
         """Each answer came 0.9 s after its counter was taken, but that of the bytes."""
         return [{**line, "t": line["t"] + 900_000_000, "old": 900} if line["kind"] == USED else line for line in lines]
 
-    whole = module.stretches(Record(record_of()), "cpu")["a-data"]
-    assert module.stretches(Record(record_of(old)), "cpu")["a-data"] == whole
-    assert module.stretches(Record(record_of(old)), "sent")["a-data"] != whole
+    whole = spent.stretches(Record(record_of()), "cpu")["a-data"]
+    assert spent.stretches(Record(record_of(old)), "cpu")["a-data"] == whole
+    assert spent.stretches(Record(record_of(old)), "sent")["a-data"] != whole
 
 
 def test_an_uptime_that_is_a_second_off_is_no_other_process() -> None:
@@ -198,6 +199,7 @@ def test_a_run_that_did_not_record_it_has_no_table() -> None:
         "costs.network": "number",
         "costs.disk": "number",
         "costs.goodput": "number",
+        "costs.elected": "share",
     }
     assert facts.higher_is_better("number", "costs.goodput") and not facts.higher_is_better("number", "costs.disk")
 
@@ -206,3 +208,68 @@ def test_the_report_has_a_section() -> None:
     history = record_of()
     words = Page(render_html(history, evaluate(history).to_json())).words
     assert "What the load cost the cluster" in words and "Bytes on disk, all copies" in words
+
+
+# -- the elected cluster manager -----------------------------------------------------------------------
+
+
+def managed(calls: bool = False, silent: tuple[str, ...] = ()) -> Record:
+    """c-cm is elected at first, which uses 0.4 s in each second and after it a-cm as much; every other node uses 0.1 s.
+    In the midst nobody is, for a second. ``calls``: whether reads are monitoring calls; ``silent``: unheard at last."""
+    story = synthetic.slow_zone()
+    history: History = story.history()
+    start, end = history.phases[0].start_ns, history.phases[-1].end_ns
+    middle = start + (end - start) // 2 // SECOND * SECOND
+    leaders = [event for event in history.events if event["kind"] == "cluster.leader"]
+    history.events[:] = [event for event in history.events if event not in leaders[1:]] + [
+        {"t": middle, "kind": "cluster.leader", "leader": None},
+        {"t": middle + SECOND, "kind": "cluster.leader", "leader": "a-cm"},
+    ]
+    step, lines = SECOND, []
+    for node in NODES:
+        cpu = 0
+        for t in range(start - step, end - 30 * SECOND if node in silent else end + 2 * step, step):
+            lines.append({"t": t, "kind": USED, "node": node, "cpu": cpu, "sent": 0, "up": t // 1_000_000})
+            cpu += 400 if node == ("c-cm" if t < middle else "a-cm" if t >= middle + SECOND else "") else 100
+    history.give(FILE, lines)
+    record = Record(history)
+    record.operations = tuple(replace(op, admin=op.name == "read" and calls) for op in record.operations)
+    return record
+
+
+def test_the_elected_manager_is_followed_through_an_election() -> None:
+    record = managed()
+    found = spent.by_kind(record, "cpu")
+    start, end = record.spans[0].start, record.spans[-1].end
+    seconds = (end - start) / SECOND
+    assert found["elected"].wanted == pytest.approx(seconds - 1, abs=0.01), "a second without one is nobody's"
+    assert found["elected"].grown == pytest.approx(400 * (seconds - 1), rel=0.01)
+    assert found["managers"].grown == pytest.approx(100 * (2 * seconds + 1), rel=0.01), "three managers, one elected"
+    assert found["data"].grown == pytest.approx(100 * 3 * seconds, rel=0.01)
+    assert found["coordinating"] == spent.Spent(0.0, 0.0, 0.0)
+    assert sum(each.wanted for each in found.values()) == pytest.approx(6 * seconds), "nobody's time is lost or twice"
+    measured = module.elected(record)
+    assert measured.value == pytest.approx(0.4, rel=0.01) and measured.bound is Bound.EXACT
+
+
+def test_processor_time_is_held_against_the_monitoring_calls() -> None:
+    record = managed(calls=True)
+    made = module.calls(record)
+    assert made == sum(len(record.in_phase("read", span).k) for span in record.spans) > 100
+    total = {kind: module.of_calls(record, kind) for kind in spent.KINDS}
+    assert total["elected"].value == pytest.approx(spent.by_kind(record, "cpu")["elected"].grown / made)
+    assert total["coordinating"].value is None and "no such node" in total["coordinating"].says
+    assert module.of_calls(managed(), "elected").value is None, "no monitoring call was made"
+    assert set(module.table(record) or ()) >= {"elected", "calls_elected", "calls_managers", "calls_data"}
+    assert "calls_coordinating" not in (module.table(record) or ())
+
+
+@pytest.mark.parametrize(("silent", "bound"), [(("a-cm",), Bound.AT_LEAST), (("c-data",), Bound.EXACT)])
+def test_a_manager_that_was_not_heard_may_have_used_more(silent: tuple[str, ...], bound: Bound) -> None:
+    assert module.elected(managed(silent=silent)).bound is bound
+
+
+def test_without_a_cluster_manager_there_is_no_figure() -> None:
+    record = managed()
+    record.events = [event for event in record.events if event["kind"] != "cluster.leader"]
+    assert module.elected(record).value is None

@@ -31,6 +31,16 @@ WHOLE: dict[str, Any] = {
     "tasks": {"nodes": {"a": {"tasks": {}}}},
     "pending": {"tasks": []},
 }
+WHOLE |= {
+    "index-settings": {"chaos": {"settings": {"index": {}}}},
+    "cat-indices": [{"index": "chaos", "health": "red"}],
+    "cat-allocation": [{"node": "a-data", "shards": "3"}, {"node": "UNASSIGNED", "shards": "1"}],
+    "list-indices": {"next_token": None, "indices": [{"index": "chaos"}]},
+    "list-shards": {"next_token": "MTA=", "shards": []},
+    "stats-filtered": WHOLE["stats"],
+    "nodes-filtered": WHOLE["nodes"],
+    "health-indices": WHOLE["health"],
+}
 CUT: dict[str, Any] = {
     "health": {"timed_out": True},
     "stats": {"_nodes": {**COUNTS, "successful": 1, "failed": 1}},
@@ -48,26 +58,37 @@ OTHER: dict[str, Any] = {
     "settings": {"defaults": None},
     "tasks": {"nodes": None},
     "pending": {"tasks": None},
+    "index-settings": {"chaos": {"mappings": {}}},
+    "list-indices": {"indices": None},
+    "list-shards": {"shards": [{"node": "a-data"}]},
 }
 
 
+EMPTY = (("cat", []), ("cat-indices", []), ("mappings", {}), ("index-settings", {}))
+"""Answers of a cluster without indices."""
+
+
 def judged(name: str, answer: Any) -> Outcome:
-    return admin.judge(admin.CALLS[name].path, json.dumps(answer))
+    return admin.judge(admin.EVERY[name].path, json.dumps(answer))
 
 
 def test_they_are_those_of_the_storm_and_only_read() -> None:
     assert tuple(admin.CALLS) == operations.CALLS == get_args(AdminRequest)
     assert {name: call.path for name, call in admin.CALLS.items()} == ADMIN
-    assert {admin.Calls(()).of("admin", k).method for k in range(100)} == {"GET"}
+    made = [admin.Calls(names).of("admin", k) for names in ((), operations.NAMED_CALLS) for k in range(100)]
+    assert {each.method for each in made} == {"GET"}
+    assert {each.path for each in made[:100]} == set(ADMIN.values()), "those that must be named are not made by default"
+    assert tuple(admin.NAMED) == operations.NAMED_CALLS and not set(admin.NAMED) & set(admin.CALLS)
+    assert len({call.path for call in admin.EVERY.values()}) == len(admin.EVERY), "an answer is judged by its path"
 
 
-@pytest.mark.parametrize("name", operations.CALLS)
+@pytest.mark.parametrize("name", admin.EVERY)
 def test_an_answer_is_good_where_it_is_whole_and_has_its_shape(name: str) -> None:
     assert judged(name, WHOLE[name]) is Outcome.OK
     for nothing in (None, [], 1, "red", {}, [1]):
-        if (name, nothing) not in (("cat", []), ("mappings", {})):  # of a cluster without indices
+        if (name, nothing) not in EMPTY:
             assert judged(name, nothing) is Outcome.GARBLED, nothing
-    assert admin.judge(admin.CALLS[name].path, "<html>") is Outcome.GARBLED
+    assert admin.judge(admin.EVERY[name].path, "<html>") is Outcome.GARBLED
 
 
 @pytest.mark.parametrize("name", CUT)
@@ -78,6 +99,11 @@ def test_an_answer_that_lacks_a_node_or_a_shard_is_partial(name: str) -> None:
 @pytest.mark.parametrize("name", OTHER)
 def test_an_answer_of_another_shape_is_garbled(name: str) -> None:
     assert judged(name, {**WHOLE[name], **OTHER[name]}) is Outcome.GARBLED
+
+
+def test_a_page_without_a_way_to_the_next_one_and_an_allocation_without_its_node_are_garbled() -> None:
+    assert judged("list-indices", {"indices": [{"index": "chaos"}]}) is Outcome.GARBLED
+    assert judged("cat-allocation", [{"shards": "3"}]) is Outcome.GARBLED
 
 
 def test_each_call_of_a_stream_is_made_as_often_also_beside_others_in_step() -> None:
