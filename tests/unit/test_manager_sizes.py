@@ -105,6 +105,7 @@ def test_what_a_manager_needs_follows_the_line_and_says_how_far() -> None:
     found = sizes.predicted(measured, sizes.PUBLISHED_CALLS, 1000, 500_000)
     assert found is not None and found[0] == pytest.approx(100.5, rel=0.05) and 0 < found[1] < 10
     assert "50.0 x entries, 333.3 x nodes" in sizes.model(measured)
+    assert sizes.ALIKE in sizes.model(measured) and sizes.ALIKE not in sizes.model(sizes.rows([record(3), record(9)]))
     assert sizes.predicted(measured, ("state", "no-such-call"), 1000, 500_000) is None
 
 
