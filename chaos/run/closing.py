@@ -192,7 +192,8 @@ class Closing(Asking):
             results = {each.index: self.read_back_of(each, history) for each in self.indices}
             result = merged(results) if len(results) > 1 else results[self.index]
             write_json(self.folder / "history" / "readback.json", result)
-            self.ask_commands()
+            if self.stop.ended is None and not self.early:  # else the cluster has not settled
+                self.ask_commands()
 
     def read_back_of(self, index: RunIndex, history: History) -> dict[str, Any]:
         """What is in an index at the end, against what the load wrote into it. Raises Aborted after a stop."""
