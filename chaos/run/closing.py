@@ -193,7 +193,8 @@ class Closing(Asking):
             results = {each.index: self.read_back_of(each, history) for each in self.indices}
             result = merged(results) if len(results) > 1 else results[self.index]
             write_json(self.folder / "history" / "readback.json", result)
-            self.ask_commands()
+            if self.stop.ended is None and not self.early:  # else the cluster has not settled
+                self.ask_commands()
 
     def read_back_from_store(self) -> None:
         """Of an experiment tagged durable: empty the cluster, restore it from the store alone, and read it back again.

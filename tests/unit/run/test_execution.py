@@ -233,7 +233,7 @@ def test_after_an_end_nothing_is_waited_for_and_what_is_there_is_read(
     made.driver, made.folder, made.index = driver, tmp_path, "chaos"
     made.seed = 1
     load = SimpleNamespace(cas=None, writers=(), stride=1, every=(), automatic=lambda place: False)
-    made.experiment = SimpleNamespace(load=load)
+    made.experiment = SimpleNamespace(load=load, expect=[SimpleNamespace(command=("true",))])
     rest = {"workload": made.workload, "rolled": Rolled(), "shape": Shape()}
     index = SimpleNamespace(place=None, index="chaos", documents=1, **rest)
     made.indices = One([index])
@@ -249,6 +249,7 @@ def test_after_an_end_nothing_is_waited_for_and_what_is_there_is_read(
     assert waited == ([0.0] if when == "in a phase" else [closing.SETTLE_SECONDS, 0.0])
     assert made.outcome == "finished" and made.events.of("cluster.settled") == []
     assert len(made.events.of("note")) == 1  # said once
+    assert made.events.of("expect.command") == []  # what did not settle is asked nothing
     assert json.loads((tmp_path / "history" / "readback.json").read_text()) == {"complete": True}
 
 
