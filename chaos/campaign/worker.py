@@ -24,7 +24,7 @@ from chaos.campaign import artifacts, child
 from chaos.campaign.child import Result
 from chaos.campaign.machine import Machine
 from chaos.campaign.matrix import Cell, Matrix, Shard
-from chaos.campaign.progress import CellProgress, State, estimated, of_cell
+from chaos.campaign.progress import State, estimated, of_cell
 from chaos.campaign.records import Commit, Ended, Records
 from chaos.campaign.stores import StoreError, prove
 from chaos.run.space import longest_seconds
@@ -103,32 +103,32 @@ class Worker:
     # -- what is next
 
     def _next(self, cells: Sequence[Cell], began: float) -> Cell | None:
-        """The next cell that is not committed: those that nobody is at first, then those that others have begun, since
-        they may be frozen. None: there is nothing to do, or no time for it."""
+        """The next cell to make; None: there is nothing to do, or no time for it."""
         if self.stop.asked:
             return None
         committed = self.records.committed()
-        found: CellProgress | None = None
-        for cell in cells:
-            if cell.key in committed or cell.key in self._over:
-                continue
-            each = of_cell(cell, self.records, self.matrix.file.retry)
-            if each.state in (State.COMMITTED, State.GIVEN_UP):
-                continue
-            if each.state in (State.WAITING, State.REFUSED):
-                found = each
-                break
-            found = found or each
-        if found is None:
+        cell = self._chosen([each for each in cells if each.key not in committed | self._over])
+        if cell is None:
             return None
         wall = self.matrix.file.budget.wall
-        needed = estimated([found.cell], self._earlier).seconds
+        needed = estimated([cell], self._earlier).seconds
         if wall is not None and time.monotonic() - began + needed > float(wall):
-            self.reporter.line(f"the budget of {wall.text} ends: {found.cell.name} may take {needed:.0f} s")
+            self.reporter.line(f"the budget of {wall.text} ends: {cell.name} may take {needed:.0f} s")
             return None
-        count = sum(cell.key in committed for cell in cells)
-        self.reporter.line(f"{count} of {len(cells)} cells committed; next: {found.cell.name} ({found.cell.key[:8]})")
-        return found.cell
+        count = sum(each.key in committed for each in cells)
+        self.reporter.line(f"{count} of {len(cells)} cells committed; next: {cell.name} ({cell.key[:8]})")
+        return cell
+
+    def _chosen(self, cells: Sequence[Cell]) -> Cell | None:
+        """The first that no other has begun. Where there is none, the first that others have: they may be frozen."""
+        begun = None
+        for cell in cells:
+            state = of_cell(cell, self.records, self.matrix.file.retry).state
+            if state in (State.WAITING, State.REFUSED):
+                return cell
+            if state is State.OPEN:
+                begun = begun or cell
+        return begun
 
     _earlier: list[tuple[Cell, Commit]] = field(default_factory=list, init=False)
     """Commits, for how long the next takes."""
