@@ -10,7 +10,7 @@ from chaos.report import overview
 
 MARKS = {
     "ok": ("pass", "✓", "ok"),
-    "info": ("info", "i", "worth knowing"),
+    "info": ("none", "i", "worth knowing"),
     "warn": ("known_weakness", "!", "warning"),
     "unknown": ("inconclusive", "?", "unknown"),
     "fail": ("weakness", "✗", "fails"),
@@ -38,7 +38,7 @@ def rows(audit: Mapping[str, Any] | None) -> list[dict[str, Any]]:
                 "url": url if url.startswith("https://") else None,  # never another scheme
             }
         )
-    order = ["weakness", "known_weakness", "inconclusive", "info", "pass"]
+    order = ["weakness", "known_weakness", "inconclusive", "none", "pass"]
     return sorted(found, key=lambda row: order.index(row["kind"]))
 
 
