@@ -543,6 +543,13 @@ def test_a_run_shows_its_audit_and_a_mailed_one_without_names(server: Server, tm
     assert "AWS Big Data Blog" in mailed and "cluster.publish.timeout" in mailed
 
 
+def test_what_is_unknown_is_one_row_of_a_page() -> None:
+    unknown = [{"status": "unknown", "title": f"row {n}", "value": f"why {n % 2}", "source": {}} for n in range(4)]
+    found = rows({"rows": [*unknown, {"status": "fail", "title": "bad"}, {"status": "info", "title": "known"}]})
+    assert [row["title"] for row in found] == ["bad", "4 rows are unknown", "known"]
+    assert found[1]["value"] == "row 0, row 1, row 2, row 3: why 0; why 1"
+
+
 def test_hostile_names_stay_text_in_a_run(server: Server, tmp_path: Path) -> None:
     folder = synthetic.slow_zone().write(tmp_path / "run")
     (folder / "audit.json").write_text(json.dumps(hostile(server)))
