@@ -82,7 +82,9 @@ def given_up(sheet: Sheet, workload: Workload) -> Found:
         return Found(OK, "none")
     names = tuple(dict.fromkeys(copy.index for copy in failed))
     first = failed[0]
-    value = f"{text.plural(len(failed), 'copy', 'copies')} of {some(names)}, after {first.failures} failures"
+    value = (
+        f"{text.plural(len(failed), 'copy', 'copies')} of {some(names)}, after {text.plural(first.failures, 'failure')}"
+    )
     words = text.clip(first.details, 200)
     value += f": {words}" if words else ""
     mend = curl("POST", "/_cluster/reroute?retry_failed=true")
