@@ -10,7 +10,7 @@ from chaos.report import overview
 
 MARKS = {
     "ok": ("pass", "✓", "ok"),
-    "info": ("info", "i", "worth knowing"),
+    "info": ("none", "i", "worth knowing"),
     "warn": ("known_weakness", "!", "warning"),
     "unknown": ("inconclusive", "?", "unknown"),
     "fail": ("weakness", "✗", "fails"),
@@ -38,8 +38,27 @@ def rows(audit: Mapping[str, Any] | None) -> list[dict[str, Any]]:
                 "url": url if url.startswith("https://") else None,  # never another scheme
             }
         )
-    order = ["weakness", "known_weakness", "inconclusive", "info", "pass"]
+    found = _folded(found)
+    order = ["weakness", "known_weakness", "inconclusive", "none", "pass"]
     return sorted(found, key=lambda row: order.index(row["kind"]))
+
+
+def _folded(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What is unknown is one row: which rows, and why."""
+    unknown = [row for row in found if row["kind"] == "inconclusive"]
+    if len(unknown) < 2:
+        return found
+    why = "; ".join(dict.fromkeys(row["value"] for row in unknown))
+    one = unknown[0] | {
+        "title": f"{len(unknown)} rows are unknown",
+        "value": f"{', '.join(row['title'] for row in unknown)}: {why}",
+        "rule": "What could not be read never passes.",
+        "remedy": "Let the audit read it, or ask a living cluster.",
+        "source": "docs/audit.md",
+        "url": None,
+        "commands": [],
+    }
+    return [row for row in found if row["kind"] != "inconclusive"] + [one]
 
 
 def audit_page(audit: Mapping[str, Any], file: Path) -> Path:

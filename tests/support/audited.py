@@ -321,6 +321,13 @@ PROBLEMS: dict[str, tuple[str, str, Change]] = {
         left_set(transient=True, cluster__routing__allocation__exclude___name="c-data,x"),
     ),
     "a drained zone": ("left.excludes", "fail", left_set(cluster__routing__allocation__exclude__zone="c")),
+    "an exclude by address": (
+        "left.excludes",
+        "fail",
+        lambda s: of_nodes(lambda n: replace(n, ip="10.0.0.9"), _is("a-data"))(
+            left_set(cluster__routing__allocation__exclude___ip="10.0.0.*")(s)
+        ),
+    ),
     "an exclude of a node that is gone": (
         "left.excludes",
         "warn",

@@ -11,17 +11,17 @@ Do = Callable[..., Any]
 
 ONE = {"number_of_shards": 1, "number_of_replicas": 1}
 INDICES: Mapping[str, Mapping[str, Any]] = {
-    "left-flooded": {"blocks.read_only_allow_delete": True},
-    "left-unwritable": {"blocks.write": True},
-    "left-async": {"translog.durability": "async"},
-    "left-hasty": {"unassigned.node_left.delayed_timeout": 0},
-    "left-cramped": {"number_of_shards": 3, "routing.allocation.total_shards_per_node": 2},
-    "left-bound": {"routing.allocation.require._name": "a-data"},
-    "left-warm": {"routing.allocation.require.temp": "warm"},
-    "left-segments": {"replication.type": "SEGMENT"},
-    "left-shut": {},
+    "flooded": {"blocks.read_only_allow_delete": True},
+    "frozen-writes": {"blocks.write": True},
+    "async": {"translog.durability": "async"},
+    "hasty": {"unassigned.node_left.delayed_timeout": 0},
+    "cramped": {"number_of_shards": 3, "routing.allocation.total_shards_per_node": 2},
+    "bound": {"routing.allocation.require._name": "a-data"},
+    "warm": {"routing.allocation.require.temp": "warm"},
+    "segments": {"replication.type": "SEGMENT"},
+    "shut": {},
 }
-BROKEN = "left-broken"
+BROKEN = "broken"
 """An index whose one copy cannot be read, and is tried once only."""
 PERSISTENT = {
     "cluster.routing.rebalance.enable": "none",
@@ -33,24 +33,24 @@ PERSISTENT = {
 }
 TRANSIENT = {"cluster.routing.allocation.enable": "primaries", "cluster.routing.allocation.exclude._name": "c-data"}
 TEMPLATES: Mapping[str, Mapping[str, Any]] = {
-    "/_component_template/left-part": {"template": {"settings": {"index.number_of_replicas": 0}}},
-    "/_component_template/left-idle": {"template": {"settings": {"number_of_replicas": "0"}}},
-    "/_index_template/left-bare": {"index_patterns": ["bare-*"], "template": {"settings": {"number_of_replicas": 0}}},
-    "/_index_template/left-logs": {
-        "index_patterns": ["left-logs-*"],
+    "/_component_template/bare-part": {"template": {"settings": {"index.number_of_replicas": 0}}},
+    "/_component_template/unused-part": {"template": {"settings": {"number_of_replicas": "0"}}},
+    "/_index_template/bare": {"index_patterns": ["bare-*"], "template": {"settings": {"number_of_replicas": 0}}},
+    "/_index_template/bare-logs": {
+        "index_patterns": ["logs-*"],
         "data_stream": {},
-        "composed_of": ["left-part"],
+        "composed_of": ["bare-part"],
         "priority": 200,
     },
-    "/_index_template/left-good": {
+    "/_index_template/good": {
         "index_patterns": ["good-*"],
-        "composed_of": ["left-part"],
+        "composed_of": ["bare-part"],
         "template": {"settings": {"number_of_replicas": 2}},
         "priority": 7,
     },
-    "/_template/left-old": {"index_patterns": ["old-*"], "settings": {"number_of_replicas": 0}, "order": 3},
+    "/_template/old-bare": {"index_patterns": ["old-*"], "settings": {"number_of_replicas": 0}, "order": 3},
 }
-STREAM = "left-logs-app"
+STREAM = "logs-app"
 
 ROWS: Mapping[str, tuple[str, str]] = {
     # row: (status, what its value must speak of)
@@ -63,14 +63,14 @@ ROWS: Mapping[str, tuple[str, str]] = {
     "left.watermarks": ("warn", "flood_stage: 99%"),
     "left.transient": ("warn", "2: "),
     "left.recovery": ("info", "1mb"),
-    "blocks.index": ("fail", "left-flooded, left-unwritable"),
-    "durability": ("warn", "left-async"),
-    "delayed": ("warn", "left-hasty"),
-    "shards.limit": ("warn", "left-cramped"),
-    "index.filters": ("fail", "left-bound"),
+    "blocks.index": ("fail", "flooded, frozen-writes"),
+    "durability": ("warn", "async"),
+    "delayed": ("warn", "hasty"),
+    "shards.limit": ("warn", "cramped"),
+    "index.filters": ("fail", "bound"),
     "tiers.copies": ("fail", "temp warm (no node)"),
-    "indices.closed": ("warn", "left-shut"),
-    "templates": ("fail", "left-logs of data stream left-logs-app"),
+    "indices.closed": ("warn", "shut"),
+    "templates": ("fail", "bare-logs of data stream logs-app"),
     "replication": ("info", "segrep.pressure.enabled"),
     "unassigned": ("warn", "INDEX_CREATED"),
     "unassigned.given-up": ("fail", BROKEN),
@@ -86,7 +86,7 @@ def plant(do: Do, data: Path) -> None:
     do("POST", "/_cluster/voting_config_exclusions?node_names=b-cm", None)
     for name, settings in INDICES.items():
         do("PUT", f"/{name}?wait_for_active_shards=0", {"settings": {**ONE, **settings}})
-    do("POST", "/left-shut/_close", None)
+    do("POST", "/shut/_close", None)
     for path, body in TEMPLATES.items():
         do("PUT", path, body)
     do("PUT", f"/_data_stream/{STREAM}", None)

@@ -72,6 +72,8 @@ def nodes(answer: Any, measured: Mapping[str, Mapping[str, Any]], zone_attribute
                 heap=_number(node.get("jvm", {}).get("mem", {}).get("heap_max_in_bytes")) or None,
                 settings=wanted(node.get("settings", {}), zone_attribute),
                 id=str(id),
+                ip=_text(node.get("ip")),
+                host=_text(node.get("host")),
                 attributes={str(name): printable(value) for name, value in node.get("attributes", {}).items()},
                 secured=_secured(node.get("settings", {})),
                 **measured.get(id, {}),
@@ -295,6 +297,10 @@ def certificates(answer: Any) -> tuple[Certificate, ...]:
         for layer, found in node["certificates"].items()
         for each in found
     )
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else printable(value)
 
 
 def _secured(settings: Mapping[str, Any]) -> bool:

@@ -191,6 +191,8 @@ class Node:
     settings: Mapping[str, str] = field(default_factory=dict)
     """Of those in :data:`STOCK` and of awareness, what stands in its opensearch.yml."""
     id: str | None = None
+    ip: str | None = None
+    host: str | None = None
     attributes: Mapping[str, str] = field(default_factory=dict)
     limit: int | None = None
     """Bytes up to which its parent circuit breaker lets requests take heap."""

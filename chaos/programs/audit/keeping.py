@@ -82,10 +82,14 @@ def given_up(sheet: Sheet, workload: Workload) -> Found:
         return Found(OK, "none")
     names = tuple(dict.fromkeys(copy.index for copy in failed))
     first = failed[0]
-    value = f"{text.plural(len(failed), 'copy', 'copies')} of {some(names)}, after {first.failures} failures"
-    value += f": {text.clip(first.details, 200)}" if first.details else ""
+    value = (
+        f"{text.plural(len(failed), 'copy', 'copies')} of {some(names)}, after {text.plural(first.failures, 'failure')}"
+    )
+    words = text.clip(first.details, 200)
+    value += f": {words}" if words else ""
     mend = curl("POST", "/_cluster/reroute?retry_failed=true")
-    return Found(Status.FAIL, value, indices=names[:SHOWN], commands=(mend,))
+    # others' words may name anything: a page that is mailed leaves them out as it does names
+    return Found(Status.FAIL, value, (), names[:SHOWN], others=(words,) if words else (), commands=(mend,))
 
 
 # ---- snapshots -----------------------------------------------------------------------------------------
@@ -192,11 +196,12 @@ def snapshot_policies(sheet: Sheet, workload: Workload) -> Found:
     if isinstance(said, Found):
         return said
     bad, off = said
-    parts = [f"{each.name}: {text.clip(each.problem, 160)}" for each in bad[:SHOWN]]
+    words = tuple(text.clip(each.problem, 160) for each in bad[:SHOWN])
+    parts = [f"{each.name}: {said}" for each, said in zip(bad[:SHOWN], words, strict=True)]
     parts += [f"switched off: {some(off)}"] if off else []
     if not parts:
         return Found(OK, text.plural(len(sheet.policies or ()), "policy", "policies"))
-    names = (*(each.name for each in bad[:SHOWN]), *off[:SHOWN])
+    names = (*(each.name for each in bad[:SHOWN]), *off[:SHOWN], *words)
     mends = tuple(curl("POST", f"/_plugins/_sm/policies/{name}/_start") for name in off[:SHOWN])
     mends += tuple(curl("GET", f"/_plugins/_sm/policies/{each.name}/_explain") for each in bad[:SHOWN])
     return Found(Status.FAIL if bad else Status.WARN, "; ".join(parts), others=names, commands=mends)
@@ -219,9 +224,10 @@ def managed_indices(sheet: Sheet, workload: Workload) -> Found:
     if not bad:
         return Found(OK, f"{text.plural(len(sheet.managed or ()), 'index', 'indices')} managed")
     names = tuple(each.name for each in bad)
-    value = f"{len(bad)} of {len(sheet.managed or ())}: {some(names)} ({text.clip(bad[0].problem, 160)})"
+    words = text.clip(bad[0].problem, 160)
+    value = f"{len(bad)} of {len(sheet.managed or ())}: {some(names)} ({words})"
     mends = tuple(curl("POST", f"/_plugins/_ism/retry/{name}") for name in names[:SHOWN])
-    return Found(Status.FAIL, value, indices=names[:SHOWN], commands=mends)
+    return Found(Status.FAIL, value, indices=names[:SHOWN], others=(words,), commands=mends)
 
 
 # ---- certificates --------------------------------------------------------------------------------------

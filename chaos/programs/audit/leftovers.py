@@ -102,15 +102,11 @@ FILTER = re.compile(r"(?:cluster\.)?routing\.allocation\.(exclude|include|requir
 
 
 def fits(node: Node, key: str, values: str) -> bool | None:
-    """Whether a node has one of the values of a filter, ``*`` included. None: an address, which is not known here."""
-    if key == "_name":
-        held: str | None = node.name
-    elif key == "_id":
-        held = node.id
-    elif key.startswith("_"):
+    """Whether a node has one of the values of a filter, ``*`` included. None: that is not known from here."""
+    own = {"_name": node.name, "_id": node.id, "_ip": node.ip, "_host": node.host}
+    if key.startswith("_") and own.get(key) is None:
         return None
-    else:
-        held = node.attributes.get(key)
+    held = own[key] if key.startswith("_") else node.attributes.get(key)
     return held is not None and any(fnmatchcase(held, value) for value in listed(values))
 
 
@@ -151,7 +147,9 @@ def excludes(sheet: Sheet, workload: Workload) -> Found:
     if kept:
         nodes = tuple(dict.fromkeys((*kept[:SHOWN], *named)))
         return Found(Status.FAIL, f"{value}; keeps copies off {some(kept)}", nodes, commands=mends)
-    return Found(Status.WARN, f"{value}; keeps copies off no node that is here", named, commands=mends)
+    unknown = any(fits(node, key, values) is None for (_, key), values in rules.items() for node in sheet.data)
+    whom = "which nodes that are is not known" if unknown else "keeps copies off no node that is here"
+    return Found(Status.WARN, f"{value}; {whom}", named, commands=mends)
 
 
 @rule(

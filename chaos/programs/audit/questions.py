@@ -38,8 +38,8 @@ _STATE = (
 VERSION = Question("version", "/", "which OpenSearch it is")
 NODES = Question(
     "nodes",
-    "/_nodes/settings,jvm,os?flat_settings=true&timeout=10s&filter_path=_nodes,nodes.*.name,nodes.*.roles,"
-    "nodes.*.attributes,nodes.*.settings,nodes.*.jvm.mem.heap_max_in_bytes,nodes.*.os.allocated_processors",
+    "/_nodes/settings,jvm,os?flat_settings=true&timeout=10s&filter_path=_nodes,nodes.*.name,nodes.*.ip,nodes.*.host,"
+    "nodes.*.roles,nodes.*.attributes,nodes.*.settings,nodes.*.jvm.mem.heap_max_in_bytes,nodes.*.os.allocated_processors",
     "roles, zones, heap and opensearch.yml of each node",
 )
 STATS = Question(

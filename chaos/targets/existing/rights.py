@@ -24,7 +24,17 @@ LOOK = (
     "cluster:admin/decommission/awareness/get",
 )
 """Of the cluster, for looking and planning."""
-LOOK_AT_INDICES = ("indices:monitor/settings/get", "indices:monitor/stats")
+AUDIT = (
+    "cluster:monitor/allocation/explain",
+    "cluster:admin/component_template/get",
+    "cluster:admin/repository/get",
+    "indices:admin/index_template/get",
+    "indices:admin/template/get",
+)
+"""What the audit asks of the cluster beside."""
+AUDIT_SNAPSHOTS = ("cluster:admin/snapshot/get",)
+"""The same, where there is a repository."""
+LOOK_AT_INDICES = ("indices:monitor/settings/get", "indices:monitor/stats", "indices:admin/data_stream/get")
 """Of all indices, for looking and planning: the audit reads them."""
 RUN = ("indices:data/write/bulk",)
 SETTINGS = ("cluster:admin/settings/update",)
@@ -60,7 +70,8 @@ def role(file: ExistingFile) -> dict[str, Any]:
     rung = RUNGS.index(file.rung)
     runs, zones = rung >= RUNGS.index("node"), rung >= RUNGS.index("zone")
     acts = (*ZONES, *CONTROLLERS) if zones else ()
-    cluster = [*LOOK, *(RUN if runs else ()), *acts, *(SETTINGS if zones and file.settings else ())]
+    acts = (*acts, *SETTINGS) if zones and file.settings else acts
+    cluster = [*LOOK, *AUDIT, *AUDIT_SNAPSHOTS, *(RUN if runs else ()), *acts]
     indices = [{"index_patterns": ["*"], "allowed_actions": list(LOOK_AT_INDICES)}]
     if runs:
         own = [f"{file.prefix}*", CANARIES, *([file.notes] if file.notes else [])]

@@ -524,6 +524,11 @@ def test_a_run_shows_its_audit_and_a_mailed_one_without_names(server: Server, tm
     plain = Page(render(folder).read_text())
     assert "availability checklist" not in plain.words  # as runs from before: nothing is drawn
     server.said = json.loads(json.dumps(server.said).replace('"bare"', '"acme-orders"'))
+    server.said["/_template"] = {"acme-old": {"index_patterns": ["x-*"], "settings": {"number_of_replicas": "0"}}}
+    server.said["/_plugins/_ism/explain/*"] = {
+        "acme-logs": {"policy_id": "p", "retry_info": {"failed": True}, "info": {"cause": "no alias acme-alias"}},
+        "total_managed_indices": 1,
+    }
     sheet = server.read()
     found = documentation.to_json(sheet, next(iter(documentation.Workload)), audit(sheet))
     (folder / "audit.json").write_text(json.dumps(found))
@@ -532,8 +537,17 @@ def test_a_run_shows_its_audit_and_a_mailed_one_without_names(server: Server, tm
     assert "availability checklist" in page.words and "without: acme-orders" in page.words and page.open == []
     assert all(str(a.get("href")).startswith("#") for tag, a in page.tags if tag == "a")
     mailed = render(folder, redact=True).read_text()
-    assert "acme-orders" not in mailed and "a-data" not in Page(mailed).words
+    for word in ("acme-old", "acme-alias", "/_template/"):
+        assert word in page.words, word
+    assert "acme-" not in mailed and "a-data" not in Page(mailed).words
     assert "AWS Big Data Blog" in mailed and "cluster.publish.timeout" in mailed
+
+
+def test_what_is_unknown_is_one_row_of_a_page() -> None:
+    unknown = [{"status": "unknown", "title": f"row {n}", "value": f"why {n % 2}", "source": {}} for n in range(4)]
+    found = rows({"rows": [*unknown, {"status": "fail", "title": "bad"}, {"status": "info", "title": "known"}]})
+    assert [row["title"] for row in found] == ["bad", "4 rows are unknown", "known"]
+    assert found[1]["value"] == "row 0, row 1, row 2, row 3: why 0; why 1"
 
 
 def test_hostile_names_stay_text_in_a_run(server: Server, tmp_path: Path) -> None:
