@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -40,6 +41,7 @@ from chaos.history.format import ItemOutcome, Outcome
 from chaos.history.writer import Broken, EventWriter
 from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.polling import Polling
+from chaos.opensearch.protections import OF_METRIC, Error
 
 FILE = "protections.jsonl"
 COUNTED = "counted"
@@ -238,14 +240,25 @@ class Counts:
         return sorted(node for node, share in self.known.items() if share < COVERED)
 
 
+def known(span: Span, mine: Sequence[Stretch]) -> float:
+    """The share of a phase that is known of one node. An answer is written a moment after it came, so two stretches in
+    a row may overlap by some milliseconds: such a moment counts once."""
+    covered, until = 0, span.start
+    for each in sorted(mine, key=lambda each: each.start):
+        end = min(each.end, span.end)
+        covered += max(0, end - max(each.start, until))
+        until = max(until, end)
+    return covered / (span.end - span.start) if span.end > span.start else 0.0
+
+
 def of_phase(record: Record, every: Sequence[Stretch], span: Span) -> Counts:
     """What a phase's counters came to."""
     found = Counts({node: 0.0 for node in record.zone_of})
+    for node in found.known:
+        found.known[node] = known(span, [each for each in every if each.node == node])
     for each in every:
-        inside = each.seconds_in(span)
-        if not inside:
+        if not each.seconds_in(span):
             continue
-        found.known[each.node] += inside / span.seconds
         rows = found.counts if each.within(span) else found.around
         for name, n in each.grew.items():
             row = rows.setdefault(name, {})
@@ -403,11 +416,57 @@ def answered(record: Record, windows: Sequence[tuple[int, int]], status: str) ->
     return found
 
 
+COUNTED_EVERY = SECOND
+"""How far back the counts of a driver's ``self`` event reach (ns)."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """``number`` errors of one kind that clients of an operation were told. ``reason``: of the first of the run, None
+    where it was told at another time."""
+
+    op: str
+    status: str
+    type: str
+    reason: str | None
+    number: int
+
+
+def errors(record: Record, windows: Sequence[tuple[int, int]]) -> list[Told]:
+    """The errors that clients were told within some windows (ns), as the driver counted them each second; each with its
+    reason, where the first of its kind was told within them."""
+    number: Counter[tuple[str, int, str]] = Counter()
+    reasons: dict[tuple[str, int, str], str] = {}
+    for event in record.driver:
+        at = int(event.get("t") or 0)
+        if not any(start <= at <= end + ANSWERED_LATER + COUNTED_EVERY for start, end in windows):
+            continue
+        if event.get("kind") == "answer.error":
+            reasons.setdefault((event["op"], event["status"], event["type"]), str(event.get("reason") or ""))
+        for op, status, type_, _, count in event.get("errors") or ():
+            number[op, status, type_] += int(count)
+    return [
+        Told(op, "5xx" if 500 <= status < 600 else str(status), type_, reasons.get((op, status, type_)), count)
+        for (op, status, type_), count in sorted(number.items())
+    ]
+
+
+def named(told: Sequence[Told], error: Error) -> dict[str, dict[str, int]]:
+    """Status → operation → errors that are those of one protection, by their type and their text."""
+    found: dict[str, dict[str, int]] = {}
+    for each in told:
+        if error.told(each.status, each.type, each.reason):
+            row = found.setdefault(each.status, {})
+            row[each.op] = row.get(each.op, 0) + each.number
+    return found
+
+
 def table(record: Record) -> dict[str, Any]:
-    """``phases``: phase → ``known``, ``counts``, ``around`` (see :class:`Counts`) and ``metrics``: metric → its figure,
-    with ``answers``: status → operation → arrivals that were answered so while the counters grew. ``end``: what each
-    node held at its last answer, and the ``unheard``, of which none came after the last phase. Empty where nothing was
-    asked."""
+    """``phases``: phase → ``known``, ``counts``, ``around`` (see :class:`Counts`) and ``metrics``: metric → its figure.
+    Where its counters grew the figure has ``answers``, status → operation → arrivals that were answered so meanwhile;
+    and where errors were told in these seconds, ``errors``, each kind of them (:class:`Told`), and ``named``, status →
+    operation → those with the type and the text of this protection. ``end``: what each node held at its last answer,
+    and the ``unheard``, of which none came after the last phase. Empty where nothing was asked."""
     every = stretches(record)
     if not every or not record.spans:
         return {}
@@ -434,6 +493,10 @@ def _row(record: Record, every: Sequence[Stretch], found: Counts, span: Span, pr
     ]
     if windows:
         row["answers"] = {status: ops for status in REFUSALS if (ops := answered(record, windows, status))}
+        known_error = OF_METRIC.get(protection.metric)
+        if (told := errors(record, windows)) and known_error is not None and known_error.error is not None:
+            row["errors"] = [vars(each) for each in told]
+            row["named"] = named(told, known_error.error)
     return row
 
 
