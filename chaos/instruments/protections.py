@@ -2,11 +2,11 @@
 
 Every five seconds, and when a phase begins or ends, each node is asked for the counters of its protections
 (``_nodes/_local/stats/…``) over the direct path, which no fault touches: cancellations of search backpressure,
-rejections of admission control, of indexing pressure (of the node and of shards), tasks that the cluster manager
-throttled, rejections of thread pools, breakers that tripped. A node that does not answer is given up after 1.5 s; its
-next answer reaches back over the gap. A process begins at 0. A node whose version does not know one of them refuses the
-question, and nothing is known of it. In ``monitor_only`` search backpressure counts nothing (it writes its log), and
-admission control counts as it does when it refuses.
+rejections of admission control, of indexing pressure (of the node and of shards) and of segment replication, tasks
+that the cluster manager throttled, rejections of thread pools, breakers that tripped. A node that does not answer is
+given up after 1.5 s; its next answer reaches back over the gap. A process begins at 0. A node whose version does not
+know one of them refuses the question, and nothing is known of it. In ``monitor_only`` search backpressure counts
+nothing (it writes its log), and admission control counts as it does when it refuses.
 
 A line of ``history/protections.jsonl``, ``t`` in CLOCK_MONOTONIC ns when the answer was there, kind ``counted``:
 ``node``; ``seconds`` since its answer before, or since its process began; ``grew``: by how much each counter grew in
@@ -47,7 +47,7 @@ FILE = "protections.jsonl"
 COUNTED = "counted"
 METRICS = (
     "jvm,search_backpressure,task_cancellation,admission_control,indexing_pressure,shard_indexing_pressure,"
-    "cluster_manager_throttling,thread_pool,breaker"
+    "cluster_manager_throttling,segment_replication_backpressure,thread_pool,breaker"
 )
 FIELDS = (
     "jvm.timestamp",
@@ -59,6 +59,7 @@ FIELDS = (
     "indexing_pressure.memory.total.*_rejections",
     "shard_indexing_pressure.total_rejections_breakup*",
     "cluster_manager_throttling.stats.throttled_tasks_per_task_type",
+    "segment_replication_backpressure.total_rejected_requests",
     "thread_pool.*.rejected",
     "breakers.*.tripped",
 )
@@ -72,6 +73,7 @@ SAME_MS = 1000
 """Uptime and timestamp are taken one after the other; by more than this it is another process."""
 SHADOW = "shard_indexing_pressure.shadow."
 """Of what shard indexing pressure would refuse: it is enabled and not enforced."""
+SEGMENTS = "segment_replication_backpressure."
 LIMITED = "search_backpressure.limit_reached"
 """How often it wanted to cancel more than it may."""
 
@@ -123,6 +125,8 @@ def _counters(own: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     throttled = (own.get("cluster_manager_throttling") or {}).get("stats") or {}
     for task, count in (throttled.get("throttled_tasks_per_task_type") or {}).items():
         yield f"manager_throttling.{task}", int(count)
+    behind = own.get("segment_replication_backpressure") or {}
+    yield f"{SEGMENTS}rejected", int(behind.get("total_rejected_requests", 0))
     for pool, each in own["thread_pool"].items():
         if "rejected" in each:
             yield f"thread_pools.{pool}", int(each["rejected"])
@@ -334,6 +338,15 @@ EVERY = (
         "Tasks that the elected cluster manager refused because too many of their kind were queued. The node that was "
         "asked sends each again after 2.5 to 5 s, so clients see a delay or a timeout, and never a refusal.",
         ("headroom", "investigate"),
+    ),
+    Protection(
+        f"{SEGMENTS}rejected",
+        SEGMENTS,
+        "Backpressure of segment replication refused {measured} requests",
+        "requests that backpressure of segment replication refused",
+        "Writes that primaries refused because too many of their replicas were too far behind, counted by the node of "
+        "the primary; replication.rejected is the same count, beside the lag of indices that copy segments.",
+        ("segment-pressure", "client-retries"),
     ),
     Protection(
         "thread_pools.rejected",

@@ -96,7 +96,8 @@ EVERY = (
         "off, on",
         "segment_replication_backpressure.total_rejected_requests",
         "indices of segment replication, and half of a shard's replicas behind",
-        open="counted by replication.rejected; experiments without sides: see segment replication",
+        "segment_replication_backpressure.rejected",
+        Error("429", REJECTED, "Stale Replicas: "),
     ),
     Protection(
         "queues of thread pools",
@@ -140,6 +141,7 @@ EVERY = (
         "on, off",
         "GET _remotestore/stats: rejection_count of a shard",
         "remote-backed storage that falls behind",
+        error=Error("429", REJECTED, "due to remote segments lagging behind"),
         open="not counted, no experiment",
     ),
     Protection(

@@ -75,6 +75,7 @@ def test_every_counter_is_one_protections_own_and_none_is_two_s() -> None:
             admission_control={"global_cpu_usage": {"transport": {"rejection_count": {"search": 8}}}},
             shard_indexing_pressure={"total_rejections_breakup": limits},
             cluster_manager_throttling={"stats": {"throttled_tasks_per_task_type": {"put-mapping": 9}}},
+            segment_replication_backpressure={"total_rejected_requests": 12},
             thread_pool={"search": {"rejected": 10}, "fixed": {}},
             breakers={"request": {"tripped": 11}},
             task_cancellation={"search_shard_task": {"current_count_post_cancel": 1}},
@@ -88,6 +89,7 @@ def test_every_counter_is_one_protections_own_and_none_is_two_s() -> None:
         "shard_indexing_pressure.rejected": {f"shard_indexing_pressure.{name}": n for name, n in limits.items()},
         "shard_indexing_pressure.would_reject": {},
         "manager_throttling.throttled": {"manager_throttling.put-mapping": 9},
+        "segment_replication_backpressure.rejected": {"segment_replication_backpressure.rejected": 12},
         "thread_pools.rejected": {"thread_pools.search": 10},
         "circuit_breakers.tripped": {"circuit_breakers.request": 11},
     }
