@@ -18,6 +18,7 @@ import results
 
 from chaos.definitions.varied import Varied
 from chaos.definitions.writing import flow
+from chaos.opensearch import protections as catalogue
 from chaos.registry import load_experiment
 
 ROOT = results.ROOT
@@ -35,6 +36,10 @@ HEADS = {
     "figures": (
         "| experiment | side | metric | first side | this side | shift with its interval | is |",
         "|---|---|---|---|---|---|---|",
+    ),
+    "catalogue": (
+        "| protection | setting | modes, default first | counted by nodes | metric | clients get | needs | found |",
+        "|---|---|---|---|---|---|---|---|",
     ),
     "protections": (
         "| counter | command | sides | it is to be better | verdict | why | runs that count |",
@@ -115,26 +120,66 @@ def figures(folder: Path, rows: dict[str, dict[str, Any]]) -> Iterator[str]:
         yield f"|  | runs | {results.cell(made)} |  |  |  |  |"
 
 
+def verdict(file: Path, rows: dict[str, dict[str, Any]]) -> tuple[str, str, str]:
+    """The word of an experiment's newest whole series, why, and of which runs."""
+    row = rows.get(str(file.relative_to(ROOT))) or {}
+    found = row.get("protection") if "ended" in row and row["outcome"] != "cut off" else None
+    if found is None:
+        return NOT_YET, "", ""
+    counted = ", ".join(f"{number} of {side}" for side, number in row["counted"].items())
+    return f"**{found['word']}**", "; ".join(found["why"]), f"{counted}; commit {row['commit']}"
+
+
 def protections(folder: Path, rows: dict[str, dict[str, Any]]) -> Iterator[str]:
     """A line for each protection. ``rows``: experiment → its newest row."""
     for file in files(folder):
         experiment = load(file)
         asked, what = experiment.protection, str(file.relative_to(ROOT))
         assert asked is not None  # all of the folder have one; a test holds that
-        row = rows.get(what) or {}
-        found = row.get("protection") if "ended" in row and row["outcome"] != "cut off" else None
-        verdict = (NOT_YET, "", "")
-        if found is not None:
-            counted = ", ".join(f"{number} of {side}" for side, number in row["counted"].items())
-            verdict = (f"**{found['word']}**", "; ".join(found["why"]), f"{counted}; commit {row['commit']}")
         traffic = ", ".join(f"{metric}@{phase}" for metric in asked["protects"] for phase in asked["provoked"])
-        cells = (f"`{asked['counter']}`", f"`opensearch-chaos run {what}`", sides(experiment), traffic, *verdict)
+        cells = (
+            f"`{asked['counter']}`",
+            f"`opensearch-chaos run {what}`",
+            sides(experiment),
+            traffic,
+            *verdict(file, rows),
+        )
         yield f"| {' | '.join(results.cell(each, 600) for each in cells)} |"
 
 
+def every_protection(folder: Path, rows: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """A line for each protection of the catalogue: what it is, and the verdict of each experiment on it, or why there
+    is none. ``rows``: experiment → its newest row."""
+    asked_by: dict[str, list[Path]] = {}
+    for file in files(folder):
+        experiment = load(file)
+        assert experiment.protection is not None  # as in `protections`
+        asked_by.setdefault(experiment.protection["counter"], []).append(file)
+    for each in catalogue.EVERY:
+        mine = asked_by.get(each.metric or "", [])
+        error = "nothing that is told apart" if each.error is None else told(each.error)
+        cells = (
+            f"**{each.name}**",
+            f"`{each.setting}`",
+            each.modes,
+            "none" if each.counter.startswith("none") else f"`{each.counter}`",
+            "" if each.metric is None else f"`{each.metric}`",
+            error,
+            each.needs,
+            "; ".join(f"{file.stem}: {verdict(file, rows)[0]}" for file in mine) or each.open,
+        )
+        yield f"| {' | '.join(results.cell(cell, 400) for cell in cells)} |"
+
+
+def told(error: catalogue.Error) -> str:
+    """What clients get, as a cell."""
+    return f'{error.status} `{error.type}` "{error.text}"'
+
+
 def protections_page(text: str) -> str:
-    """docs/protections.md with its table made anew. Raises ValueError where its mark is missing."""
+    """docs/protections.md with its tables made anew. Raises ValueError where a mark of one is missing."""
     newest = {str(row["what"]): row for row in results.rows("sides")}
+    text = put(text, "catalogue", every_protection(PROTECTED, newest))
     return put(text, "protections", protections(PROTECTED, newest))
 
 

@@ -39,6 +39,7 @@ PROTECTIONS = (
     "indexing_pressure.rejected",
     "shard_indexing_pressure.rejected",
     "manager_throttling.throttled",
+    "segment_replication_backpressure.rejected",
     "thread_pools.rejected",
     "circuit_breakers.tripped",
 )

@@ -2,11 +2,11 @@
 
 Every five seconds, and when a phase begins or ends, each node is asked for the counters of its protections
 (``_nodes/_local/stats/…``) over the direct path, which no fault touches: cancellations of search backpressure,
-rejections of admission control, of indexing pressure (of the node and of shards), tasks that the cluster manager
-throttled, rejections of thread pools, breakers that tripped. A node that does not answer is given up after 1.5 s; its
-next answer reaches back over the gap. A process begins at 0. A node whose version does not know one of them refuses the
-question, and nothing is known of it. In ``monitor_only`` search backpressure counts nothing (it writes its log), and
-admission control counts as it does when it refuses.
+rejections of admission control, of indexing pressure (of the node and of shards) and of segment replication, tasks
+that the cluster manager throttled, rejections of thread pools, breakers that tripped. A node that does not answer is
+given up after 1.5 s; its next answer reaches back over the gap. A process begins at 0. A node whose version does not
+know one of them refuses the question, and nothing is known of it. In ``monitor_only`` search backpressure counts
+nothing (it writes its log), and admission control counts as it does when it refuses.
 
 A line of ``history/protections.jsonl``, ``t`` in CLOCK_MONOTONIC ns when the answer was there, kind ``counted``:
 ``node``; ``seconds`` since its answer before, or since its process began; ``grew``: by how much each counter grew in
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -40,12 +41,13 @@ from chaos.history.format import ItemOutcome, Outcome
 from chaos.history.writer import Broken, EventWriter
 from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.polling import Polling
+from chaos.opensearch.protections import OF_METRIC, Error
 
 FILE = "protections.jsonl"
 COUNTED = "counted"
 METRICS = (
     "jvm,search_backpressure,task_cancellation,admission_control,indexing_pressure,shard_indexing_pressure,"
-    "cluster_manager_throttling,thread_pool,breaker"
+    "cluster_manager_throttling,segment_replication_backpressure,thread_pool,breaker"
 )
 FIELDS = (
     "jvm.timestamp",
@@ -57,6 +59,7 @@ FIELDS = (
     "indexing_pressure.memory.total.*_rejections",
     "shard_indexing_pressure.total_rejections_breakup*",
     "cluster_manager_throttling.stats.throttled_tasks_per_task_type",
+    "segment_replication_backpressure.total_rejected_requests",
     "thread_pool.*.rejected",
     "breakers.*.tripped",
 )
@@ -70,6 +73,7 @@ SAME_MS = 1000
 """Uptime and timestamp are taken one after the other; by more than this it is another process."""
 SHADOW = "shard_indexing_pressure.shadow."
 """Of what shard indexing pressure would refuse: it is enabled and not enforced."""
+SEGMENTS = "segment_replication_backpressure."
 LIMITED = "search_backpressure.limit_reached"
 """How often it wanted to cancel more than it may."""
 
@@ -121,6 +125,8 @@ def _counters(own: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     throttled = (own.get("cluster_manager_throttling") or {}).get("stats") or {}
     for task, count in (throttled.get("throttled_tasks_per_task_type") or {}).items():
         yield f"manager_throttling.{task}", int(count)
+    behind = own.get("segment_replication_backpressure") or {}
+    yield f"{SEGMENTS}rejected", int(behind.get("total_rejected_requests", 0))
     for pool, each in own["thread_pool"].items():
         if "rejected" in each:
             yield f"thread_pools.{pool}", int(each["rejected"])
@@ -238,14 +244,25 @@ class Counts:
         return sorted(node for node, share in self.known.items() if share < COVERED)
 
 
+def known(span: Span, mine: Sequence[Stretch]) -> float:
+    """The share of a phase that is known of one node. An answer is written a moment after it came, so two stretches in
+    a row may overlap by some milliseconds: such a moment counts once."""
+    covered, until = 0, span.start
+    for each in sorted(mine, key=lambda each: each.start):
+        end = min(each.end, span.end)
+        covered += max(0, end - max(each.start, until))
+        until = max(until, end)
+    return covered / (span.end - span.start) if span.end > span.start else 0.0
+
+
 def of_phase(record: Record, every: Sequence[Stretch], span: Span) -> Counts:
     """What a phase's counters came to."""
     found = Counts({node: 0.0 for node in record.zone_of})
+    for node in found.known:
+        found.known[node] = known(span, [each for each in every if each.node == node])
     for each in every:
-        inside = each.seconds_in(span)
-        if not inside:
+        if not each.seconds_in(span):
             continue
-        found.known[each.node] += inside / span.seconds
         rows = found.counts if each.within(span) else found.around
         for name, n in each.grew.items():
             row = rows.setdefault(name, {})
@@ -321,6 +338,15 @@ EVERY = (
         "Tasks that the elected cluster manager refused because too many of their kind were queued. The node that was "
         "asked sends each again after 2.5 to 5 s, so clients see a delay or a timeout, and never a refusal.",
         ("headroom", "investigate"),
+    ),
+    Protection(
+        f"{SEGMENTS}rejected",
+        SEGMENTS,
+        "Backpressure of segment replication refused {measured} requests",
+        "requests that backpressure of segment replication refused",
+        "Writes that primaries refused because too many of their replicas were too far behind, counted by the node of "
+        "the primary; replication.rejected is the same count, beside the lag of indices that copy segments.",
+        ("segment-pressure", "client-retries"),
     ),
     Protection(
         "thread_pools.rejected",
@@ -403,11 +429,57 @@ def answered(record: Record, windows: Sequence[tuple[int, int]], status: str) ->
     return found
 
 
+COUNTED_EVERY = SECOND
+"""How far back the counts of a driver's ``self`` event reach (ns)."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """``number`` errors of one kind that clients of an operation were told. ``reason``: of the first of the run, None
+    where it was told at another time."""
+
+    op: str
+    status: str
+    type: str
+    reason: str | None
+    number: int
+
+
+def errors(record: Record, windows: Sequence[tuple[int, int]]) -> list[Told]:
+    """The errors that clients were told within some windows (ns), as the driver counted them each second; each with its
+    reason, where the first of its kind was told within them."""
+    number: Counter[tuple[str, int, str]] = Counter()
+    reasons: dict[tuple[str, int, str], str] = {}
+    for event in record.driver:
+        at = int(event.get("t") or 0)
+        if not any(start <= at <= end + ANSWERED_LATER + COUNTED_EVERY for start, end in windows):
+            continue
+        if event.get("kind") == "answer.error":
+            reasons.setdefault((event["op"], event["status"], event["type"]), str(event.get("reason") or ""))
+        for op, status, type_, _, count in event.get("errors") or ():
+            number[op, status, type_] += int(count)
+    return [
+        Told(op, "5xx" if 500 <= status < 600 else str(status), type_, reasons.get((op, status, type_)), count)
+        for (op, status, type_), count in sorted(number.items())
+    ]
+
+
+def named(told: Sequence[Told], error: Error) -> dict[str, dict[str, int]]:
+    """Status → operation → errors that are those of one protection, by their type and their text."""
+    found: dict[str, dict[str, int]] = {}
+    for each in told:
+        if error.told(each.status, each.type, each.reason):
+            row = found.setdefault(each.status, {})
+            row[each.op] = row.get(each.op, 0) + each.number
+    return found
+
+
 def table(record: Record) -> dict[str, Any]:
-    """``phases``: phase → ``known``, ``counts``, ``around`` (see :class:`Counts`) and ``metrics``: metric → its figure,
-    with ``answers``: status → operation → arrivals that were answered so while the counters grew. ``end``: what each
-    node held at its last answer, and the ``unheard``, of which none came after the last phase. Empty where nothing was
-    asked."""
+    """``phases``: phase → ``known``, ``counts``, ``around`` (see :class:`Counts`) and ``metrics``: metric → its figure.
+    Where its counters grew the figure has ``answers``, status → operation → arrivals that were answered so meanwhile;
+    and where errors were told in these seconds, ``errors``, each kind of them (:class:`Told`), and ``named``, status →
+    operation → those with the type and the text of this protection. ``end``: what each node held at its last answer,
+    and the ``unheard``, of which none came after the last phase. Empty where nothing was asked."""
     every = stretches(record)
     if not every or not record.spans:
         return {}
@@ -434,6 +506,10 @@ def _row(record: Record, every: Sequence[Stretch], found: Counts, span: Span, pr
     ]
     if windows:
         row["answers"] = {status: ops for status in REFUSALS if (ops := answered(record, windows, status))}
+        known_error = OF_METRIC.get(protection.metric)
+        if (told := errors(record, windows)) and known_error is not None and known_error.error is not None:
+            row["errors"] = [vars(each) for each in told]
+            row["named"] = named(told, known_error.error)
     return row
 
 

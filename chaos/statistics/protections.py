@@ -1,7 +1,8 @@
 """Does a protection protect? Said of an experiment whose sides are the protection off, (monitoring,) and on.
 
 * *Acted*: its counter grew in each run of *on*, in the phases in which it was provoked, and clients got the status that
-  is named in the same seconds. In no run of *off* did it grow: else it grows for another reason, and nothing follows.
+  is named in the same seconds, with that protection's type of error and text where those were kept. In no run of *off*
+  did it grow: else it grows for another reason, and nothing follows.
 * *Protected*: the good share of the other traffic is better on *on* than on *off*, by the rules of :mod:`.compare`, in
   one metric at least, and worse in none.
 * *Let go*: in the last phase nothing was refused, and at the end no node holds anything any more.
@@ -15,7 +16,7 @@ held against and never get one of the first three. What is not known is never ta
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from chaos.base import text
@@ -57,7 +58,8 @@ class Traffic:
 class Run:
     """One run that counts. None: not known. ``acted``: by how much the counter grew while it was provoked; ``before``:
     in the phases before that; ``last``: in the last one; ``ever``: in any. ``answered``: operation → arrivals that got
-    the status while it grew. ``held``: whether a node still holds something at the end."""
+    the status while it grew; ``named``: operation → errors of that status, of this protection's type and text, empty
+    where what clients were told was not kept. ``held``: whether a node still holds something at the end."""
 
     acted: int | None
     before: int | None
@@ -65,6 +67,7 @@ class Run:
     ever: int | None
     answered: Mapping[str, int]
     held: bool | None
+    named: Mapping[str, int] = field(default_factory=dict)
 
 
 def of_run(table: Mapping[str, Any] | None, asked: Asked) -> Run:
@@ -85,7 +88,18 @@ def of_run(table: Mapping[str, Any] | None, asked: Asked) -> Run:
         ever=_grown(list(rows.values())),
         answered=answered,
         held=_held(table.get("end") or {}, asked.counter.partition(".")[0]),
+        named=_named([rows[name] for name in asked.provoked], asked),
     )
+
+
+def _named(rows: Sequence[Mapping[str, Any]], asked: Asked) -> dict[str, int]:
+    """Empty where of no phase it is known what clients were told."""
+    kept = [row["named"] for row in rows if "named" in row]
+    return {
+        op: sum(int((each.get(status) or {}).get(op) or 0) for each in kept)
+        for op, status in asked.answers.items()
+        if kept
+    }
 
 
 def _grown(rows: Sequence[Mapping[str, Any]]) -> int | None:
@@ -133,7 +147,7 @@ class Verdict:
             "on": self.on,
             "monitoring": self.monitors,
             "sides": {
-                name: [{**vars(run), "answered": dict(run.answered)} for run in runs]
+                name: [{**vars(run), "answered": dict(run.answered), "named": dict(run.named)} for run in runs]
                 for name, runs in self.sides.items()
             },
         }
@@ -226,6 +240,12 @@ def _did_not_act(asked: Asked, on: Sequence[Run]) -> Iterator[str]:
             yield (
                 f"in {len(silent)} of {text.plural(len(acted), 'run')} its counter grew and no {op} was answered "
                 f"{status} in the same seconds, so it grows for another reason"
+            )
+        others = [run for run in acted if run.answered.get(op) and run.named.get(op) == 0]
+        if others:
+            yield (
+                f"in {len(others)} of {text.plural(len(acted), 'run')} no {op} that was answered {status} in the same "
+                "seconds was told this protection's error, so something else refused it"
             )
 
 

@@ -213,6 +213,15 @@ def test_a_protection_without_a_whole_series_is_not_yet_measured_and_one_with_it
     ):
         (line,) = [each for each in asked.protections(asked.PROTECTED, recorded) if what in each]
         assert says in line and ("protects**" in line) is (says[0] == "|")
+        every = list(asked.every_protection(asked.PROTECTED, recorded))
+        (mine,) = [each for each in every if each.startswith("| **indexing pressure**")]
+        assert mine.endswith("indexing-pressure: **protects** |" if says[0] == "|" else "not yet measured |")
+
+
+def test_each_protection_of_the_catalogue_is_measured_by_an_experiment_or_says_why_not() -> None:
+    for line in asked.every_protection(asked.PROTECTED, {}):
+        cells = [cell.strip() for cell in line.strip("| ").split(" | ")]
+        assert len(cells) == len(asked.HEADS["catalogue"][1].strip("|").split("|")) and cells[-1], line
 
 
 def test_each_experiment_on_a_protection_says_what_it_proves() -> None:

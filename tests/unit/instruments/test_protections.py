@@ -33,6 +33,7 @@ from chaos.instruments.protections import (
     same,
     table,
 )
+from chaos.opensearch import protections as catalogue
 from chaos.opensearch.polling import Polling
 from chaos.opensearch.rest import UNREADABLE
 from chaos.report.page import render_html
@@ -74,6 +75,7 @@ def test_every_counter_is_one_protections_own_and_none_is_two_s() -> None:
             admission_control={"global_cpu_usage": {"transport": {"rejection_count": {"search": 8}}}},
             shard_indexing_pressure={"total_rejections_breakup": limits},
             cluster_manager_throttling={"stats": {"throttled_tasks_per_task_type": {"put-mapping": 9}}},
+            segment_replication_backpressure={"total_rejected_requests": 12},
             thread_pool={"search": {"rejected": 10}, "fixed": {}},
             breakers={"request": {"tripped": 11}},
             task_cancellation={"search_shard_task": {"current_count_post_cancel": 1}},
@@ -87,6 +89,7 @@ def test_every_counter_is_one_protections_own_and_none_is_two_s() -> None:
         "shard_indexing_pressure.rejected": {f"shard_indexing_pressure.{name}": n for name, n in limits.items()},
         "shard_indexing_pressure.would_reject": {},
         "manager_throttling.throttled": {"manager_throttling.put-mapping": 9},
+        "segment_replication_backpressure.rejected": {"segment_replication_backpressure.rejected": 12},
         "thread_pools.rejected": {"thread_pools.search": 10},
         "circuit_breakers.tripped": {"circuit_breakers.request": 11},
     }
@@ -226,6 +229,74 @@ def test_what_grew_around_the_beginning_of_a_phase_is_of_neither_for_sure() -> N
     every.append(module.Stretch("c-data", second.start, second.end, {"indexing_pressure.primary": 2}, {}))
     found = module._measure(module.of_phase(record, every, second), BY_METRIC[REFUSED])
     assert (found.value, found.bound) == (2, Bound.AT_LEAST)
+
+
+def test_where_stretches_overlap_by_a_moment_no_more_than_all_of_a_phase_is_known() -> None:
+    """An answer is written some milliseconds after it came, which its stretch does not know."""
+    _, record = run(quiet)
+    span = record.spans[1]
+    every = [each for each in module.stretches(record) if each.node == "a-data"]
+    late = [module.Stretch(each.node, each.start - SECOND // 50, each.end, {}, {}) for each in every]
+    assert sum(each.seconds_in(span) for each in late) > span.seconds
+    assert module.known(span, late) == module.of_phase(record, late, span).known["a-data"] == 1.0
+    assert module.known(span, []) == 0.0
+    half = [each for each in late if each.end <= (span.start + span.end) // 2]
+    assert 0 < module.known(span, half) <= 0.5
+    around = module.Stretch("a-data", span.start - SECOND, span.end + SECOND, {}, {})
+    assert module.known(span, [around, *late]) == 1.0
+
+
+REASON = "rejected execution of coordinating operation [coordinating_and_primary_bytes=0, all_bytes=0]"
+REJECTION = "rejected_execution_exception"
+
+
+@pytest.mark.parametrize(
+    ("type_", "reason", "named"),
+    [
+        pytest.param(REJECTION, REASON, 7, id="its own"),
+        pytest.param(REJECTION, None, 7, id="its type, and a text that was told at another time"),
+        pytest.param("circuit_breaking_exception", "[parent] Data too large", None, id="a breaker's"),
+        pytest.param(
+            REJECTION, "rejected execution of x on y[name = z, queue capacity = 1]", None, id="a full queue's"
+        ),
+    ],
+)
+def test_the_errors_that_clients_were_told_are_held_against_type_and_text(
+    type_: str, reason: str | None, named: int | None
+) -> None:
+    story = synthetic.slow_zone()
+    where = story.chapters[1].name
+    story.chapters[1].write = synthetic.mixed((0, 600, 0.5, Outcome.REJECTED, 0.01))
+    _, record = run(busy(where), story)
+    span = record.spans[1]
+    at = (span.start + span.end) // 2
+    counted = {"t": at, "kind": "self", "errors": [["write", 429, type_, None, 7]]}
+    early = {"t": record.spans[0].start - 60 * SECOND, "kind": "self", "errors": [["write", 429, REJECTION, None, 90]]}
+    first = {"t": at, "kind": "answer.error", "op": "write", "status": 429, "type": type_, "reason": reason}
+    record.driver = [early, counted, *([first] if reason else [])]
+    row = table(record)["phases"][where]["metrics"][REFUSED]
+    assert row["named"] == ({} if named is None else {"429": {"write": named}})
+    assert row["errors"] == [{"op": "write", "status": "429", "type": type_, "reason": reason, "number": 7}]
+
+
+def test_what_clients_were_told_is_not_known_of_a_run_that_kept_no_errors() -> None:
+    story = synthetic.slow_zone()
+    where = story.chapters[1].name
+    story.chapters[1].write = synthetic.mixed((0, 600, 0.5, Outcome.REJECTED, 0.01))
+    _, record = run(busy(where), story)
+    row = table(record)["phases"][where]["metrics"][REFUSED]
+    assert row["answers"]["429"]["write"] > 10 and "named" not in row and "errors" not in row
+
+
+def test_the_catalogue_has_each_counter_once_and_no_text_is_two_protections_own() -> None:
+    of_metric = [each for each in catalogue.EVERY if each.metric is not None]
+    assert len(catalogue.OF_METRIC) == len(of_metric)
+    assert set(catalogue.OF_METRIC) == set(BY_METRIC) - {"shard_indexing_pressure.would_reject"}
+    told = [each.error for each in catalogue.EVERY if each.error is not None]
+    for error in told:
+        assert error.status in module.REFUSALS
+        others = [other for other in told if other is not error and other.told(error.status, error.type, error.text)]
+        assert others == [], error
 
 
 def test_a_node_that_was_not_heard_may_have_refused_more() -> None:

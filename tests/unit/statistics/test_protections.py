@@ -31,13 +31,22 @@ BAD, WELL = [0.50, 0.51, 0.52, 0.53, 0.54], [0.990, 0.991, 0.992, 0.993, 0.994]
 
 
 def table(
-    acted: int | None, *, before: int | None = 0, last: int | None = 0, answered: int | None = None, **end: Any
+    acted: int | None,
+    *,
+    before: int | None = 0,
+    last: int | None = 0,
+    answered: int | None = None,
+    named: int | None = None,
+    **end: Any,
 ) -> dict[str, Any]:
     """``tables.protections`` of one run."""
     answers = {"429": {"write": acted if answered is None else answered}} if acted else {}
     values = {"healthy": before, "stuck": acted, "returned": 0, "after": last}
     phases = {name: {"metrics": {COUNTER: {"value": value, "bound": "exact"}}} for name, value in values.items()}
     phases["stuck"]["metrics"][COUNTER]["answers"] = answers  # type: ignore[assignment]
+    if named is not None:
+        told = {"429": {"write": named}} if named else {}
+        phases["stuck"]["metrics"][COUNTER]["named"] = told  # type: ignore[assignment]
     return {"phases": phases, "end": {"held": {}, "unheard": []} | end}
 
 
@@ -117,6 +126,9 @@ def test_it_is_inert_where_its_counter_never_grew_whatever_became_of_others() ->
             OFF, side("on", WELL, table(70, answered=0)), "no write was answered 429", id="clients see nothing of it"
         ),
         pytest.param(
+            OFF, side("on", WELL, *[table(70, named=9)] * 4, table(70, named=0)), "something else refused it", id="told"
+        ),
+        pytest.param(
             OFF, side("on", WELL, *[table(70)] * 4, table(0)), "grew in 4 of 5 runs alone", id="not in all runs"
         ),
         pytest.param(OFF, side("on", WELL, *[table(70)] * 4, table(None)), "too little is known", id="unknown on"),
@@ -142,6 +154,12 @@ def test_off_never_counts_as_protecting() -> None:
     said, _ = word(side("on", BAD, table(70)), side("off", WELL, table(0)))
     assert said == OPEN
     assert word(side("first", BAD, table(0)), side("second", WELL, table(0)))[0] == INERT
+
+
+def test_the_error_that_clients_were_told_is_asked_where_it_was_kept() -> None:
+    assert word(OFF, side("on", WELL, table(70, named=70)))[0] == PROTECTS
+    assert word(OFF, side("on", WELL, table(70)))[0] == PROTECTS, "a run of before kept none"
+    assert of_run(table(70), ASKED).named == {} and of_run(table(70, named=0), ASKED).named == {"write": 0}
 
 
 def test_a_counter_that_clients_see_nothing_of_needs_no_answer() -> None:
