@@ -141,6 +141,9 @@ UNKNOWN = (
     "headroom",
     "investigate",
     "look-at-the-log",
+    "read-your-check",
+    "explain-allocation",
+    "take-the-block-away",
 )
 """Remedies of which settings do not tell: what is done at the moment, what clients do, and what has no right value."""
 
