@@ -60,6 +60,13 @@ def test_a_zone_that_is_decommissioned_is_seen() -> None:
     assert any("/_cluster/decommission/awareness" in command for command in row.commands)
 
 
+def test_a_clean_cluster_with_security_has_but_its_certificates_unknown() -> None:
+    above = {
+        id: row.status for id, row in rows(ANSWERS / "secure").items() if row.status not in (Status.OK, Status.INFO)
+    }
+    assert above.keys() - CHRONIC == {"certificates"} and above["certificates"] is Status.UNKNOWN
+
+
 def test_certificates_are_unknown_to_who_may_not_ask_and_never_ok() -> None:
     row = rows(ANSWERS / "secure")["certificates"]
     assert row.status is Status.UNKNOWN and "403: No permission to access REST API" in row.value
