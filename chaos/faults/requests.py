@@ -83,7 +83,10 @@ def bounds(count: int, share: float) -> tuple[int, int]:
     """
     if share >= 1:
         return count, count
-    weights = [math.comb(count, k) * share**k * (1 - share) ** (count - k) for k in range(count + 1)]
+    # by logarithms: of a run's thousands of requests neither the binomials nor the powers are numbers for floats
+    log, of_none = [math.lgamma(k + 1) for k in range(count + 1)], math.log(1 - share)
+    ratio = math.log(share) - of_none
+    weights = [math.exp(log[count] - log[k] - log[count - k] + k * ratio + count * of_none) for k in range(count + 1)]
 
     def first(tail: Iterable[float]) -> int:
         """How many at this end are too improbable together."""

@@ -51,7 +51,7 @@ SILENT_SECONDS = 3.0
 cluster alone."""
 NAMED = 5
 """Missing keys that are named."""
-BYTES, RATE = 170, 60
+BYTES, RATE = 170, 120
 """Of a line, and how many requests a second are reckoned with."""
 PARTS = ("segments", "translog", "metadata", "state", "list", "other")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,21 @@ def test_so_many_requests_are_sent_that_a_share_is_told_from_none_and_from_all(s
     least, most = bounds(number, share)
     assert (1 - share) ** number <= requests.SURE  # where it is in effect hardly ever nothing is seen
     assert 1 <= least <= share * number + 1 and share * number - 1 <= most <= number - 1
+
+
+@pytest.mark.parametrize(("number", "share"), [(1500, 0.2), (20_000, 0.05), (20_000, 0.95)])
+def test_shares_of_the_thousands_of_requests_of_a_run_are_told_too(number: int, share: float) -> None:
+    least, most = bounds(number, share)
+    spread = (number * share * (1 - share)) ** 0.5
+    assert 3.5 * spread < share * number - least < 4.5 * spread and 3.5 * spread < most - share * number < 4.5 * spread
+
+
+@given(st.integers(1, 60), st.floats(0.05, 0.95))
+def test_bounds_are_those_of_the_exact_distribution(number: int, share: float) -> None:
+    least, most = bounds(number, share)
+    weights = [math.comb(number, k) * share**k * (1 - share) ** (number - k) for k in range(number + 1)]
+    assert sum(weights[:least]) <= requests.SURE / 2 + 1e-9 or least == 1
+    assert sum(weights[most + 1 :]) <= requests.SURE / 2 + 1e-9 or most == number - 1
 
 
 def test_all_must_meet_what_all_are_to_meet() -> None:
