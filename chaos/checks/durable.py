@@ -1,7 +1,7 @@
 """Acknowledged writes that an empty cluster did not get back from the remote store alone.
 
 On experiments tagged ``durable`` a run empties its cluster after its read-back, restores it from the store and reads
-everything back once more; what was found is ``store`` in ``readback.json``. ``durable.lost``: value = lost (in no copy
+everything back once more (``history/restored.json``). ``durable.lost``: value = lost (in no copy
 of the restored cluster) + diverged + wrong content + returned (a delete had been acknowledged, and the document is
 back) + not restored (on shards that the cluster gave up to restore). What is not known, because the cluster did not
 come back or a shard was still being restored when time was up, is no loss, and never a pass.
@@ -25,7 +25,7 @@ from chaos.checks.words import Words
 
 TAG = "durable"
 KEY = "store"
-"""In ``readback.json``: the read-back of the cluster that was restored from the store."""
+"""Where a record's read-back has that of the cluster that was restored from the store."""
 SHOWN = 100
 
 

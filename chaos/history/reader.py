@@ -41,6 +41,7 @@ from chaos.history.writer import (
     PARQUET,
     PARTS,
     PROBES,
+    RESTORED,
     STALE,
     TABLES,
     TOLD,
@@ -209,7 +210,10 @@ class History:
 
     @cached_property
     def readback(self) -> dict[str, Any] | None:
-        return _json_or_none(self.folder / "history" / "readback.json")
+        """What was read back; under ``store`` what was once more, of a cluster that was restored from its store."""
+        live = _json_or_none(self.folder / "history" / "readback.json")
+        store = _json_or_none(self.folder / "history" / RESTORED)
+        return live if live is None or store is None else {**live, "store": store}
 
     @cached_property
     def clean(self) -> dict[str, Any] | None:

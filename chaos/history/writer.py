@@ -52,6 +52,8 @@ WRONG = "wrong.jsonl"
 """The first answers of each kind of request that were wrong, written by :mod:`chaos.load.examples`."""
 ECHO = "echo.jsonl"
 """What the echo beside the nodes took, written by :mod:`chaos.programs.echoing`, where its lines are described."""
+RESTORED = "restored.json"
+"""In ``history``: the read-back of a cluster that was emptied and restored from its store alone."""
 AUDIT = "audit.json"
 """In the run's folder itself: the availability audit, as :mod:`chaos.programs.audit.documentation` makes it."""
 

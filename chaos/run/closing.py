@@ -18,6 +18,7 @@ from chaos.faults.lifecycle import undo_entries
 from chaos.faults.patience import patiently
 from chaos.history import History, compact, seal
 from chaos.history.events import LEFT_OUT, AbortUndone, ClusterSettled, LoadCeased, LoadStop, Note, RunEnd
+from chaos.history.writer import RESTORED
 from chaos.observe import proof, told
 from chaos.observe.readback import read_back
 from chaos.observe.several import merged
@@ -206,7 +207,6 @@ class Closing(Asking):
         self.stage("restore from the store")
         self.end_instruments(Ends.LAST)  # what they watch is ended here
         history = History.open(self.folder)
-        assert history.readback is not None
         found = read_back_from_store(
             self.lab,
             list(self.indices),
@@ -214,7 +214,7 @@ class Closing(Asking):
             self.reporter.status,
             self.stop.was_asked,
         )
-        write_json(self.folder / "history" / "readback.json", {**history.readback, "store": found})
+        write_json(self.folder / "history" / RESTORED, found)
         self.check_late_stop()
 
     def read_back_of(self, index: RunIndex, history: History) -> dict[str, Any]:

@@ -40,8 +40,8 @@ def read_back_from_store(
     says: Callable[[str], None],
     stopped: Callable[[], bool],
 ) -> dict[str, Any]:
-    """Empty a lab's cluster, restore it from the store, and read every index of the load back; ``store`` of
-    ``readback.json``. Never raises for what the cluster does."""
+    """Empty a lab's cluster, restore it from the store, and read every index of the load back; the content of
+    ``history/restored.json``. Never raises for what the cluster does."""
     concrete: dict[str, list[str]] = {}
     try:
         for each in indices:

@@ -26,7 +26,7 @@ from chaos.definitions.actions import Reindex
 from chaos.definitions.experiment import Phase, Rolled
 from chaos.faults.ledger import Ledger, Registration, registrations, standing
 from chaos.faults.lifecycle import Lifecycle, undo_entries
-from chaos.history import ends
+from chaos.history import History, ends
 from chaos.instruments.process_exits import telling
 from chaos.load import workloads
 from chaos.registry import load_experiment
@@ -267,8 +267,7 @@ def test_a_cluster_is_emptied_after_the_read_back_of_a_whole_run_tagged_durable_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durable: bool, more: dict[str, Any], restored: bool
 ) -> None:
     (tmp_path / "history").mkdir()
-    book = tmp_path / "history" / "readback.json"
-    book.write_text('{"complete": true}')
+    (tmp_path / "history" / "readback.json").write_text('{"complete": true}')
     ended: list[Any] = []
 
     def from_store(lab: Any, indices: Any, read: Any, says: Any, stopped: Any) -> dict[str, Any]:
@@ -279,10 +278,11 @@ def test_a_cluster_is_emptied_after_the_read_back_of_a_whole_run_tagged_durable_
     made = execution(tmp_path, **{**given, **more})
     made.experiment = SimpleNamespace(durable=durable)
     made.end_instruments = lambda *ends: ended.append(tuple(each.name.lower() for each in ends))
-    monkeypatch.setattr(closing.History, "open", lambda folder: SimpleNamespace(readback={"complete": True}))
+    monkeypatch.setattr(closing.History, "open", lambda folder: None)
     monkeypatch.setattr(closing, "read_back_from_store", from_store)
     made.read_back_from_store()
-    kept = json.loads(book.read_text())
+    assert json.loads((tmp_path / "history" / "readback.json").read_text()) == {"complete": True}  # sealed by then
+    kept = History(tmp_path).readback
     assert kept == {"complete": True} | ({"store": {"complete": False, "reason": "a"}} if restored else {})
     assert [each["name"] for each in made.events.of("stage")] == (["restore from the store"] if restored else [])
 
