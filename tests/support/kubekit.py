@@ -1,0 +1,76 @@
+"""A Kubernetes box for tests: by its commands, as readers use it, and a picture of the machine that it leaves alone."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+from clusterkit import ROOT, Cli
+from kubebox.making import Box
+from pyroute2 import IPRoute
+
+FOLDERS = ("/run", "/run/netns", "/var/lib", "/var/lib/cni", "/var/log", "/opt", "/usr/libexec", "/etc", "/etc/cni")
+"""Where the programs of a Kubernetes cluster write by themselves."""
+PROGRAMS = ("kubernetes", "coredns", "etcd", "containerd", "runc", "pods", "java", "unshare")
+
+
+class Command(Cli):
+    """``python tests/kubebox --name NAME ...`` in a process of its own."""
+
+    def __init__(self, name: str, *arguments: str) -> None:
+        self.started.append(self)
+        self.process = subprocess.Popen(
+            [sys.executable, str(ROOT / "tests" / "kubebox"), "--name", name, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=ROOT,
+            start_new_session=True,
+        )
+
+
+def named() -> Box:
+    """A box of its own name; nothing of it exists."""
+    return Box(f"test-{secrets.token_hex(3)}")
+
+
+def picture() -> dict[str, set[str]]:
+    """What a box could leave on this machine: processes, mounts, networks, control groups, files beside its own."""
+    with IPRoute() as route:
+        links = {str(link.get_attr("IFLA_IFNAME")) for link in route.get_links()}
+        routes = {str(each.get_attr("RTA_DST")) for each in route.get_routes(family=socket.AF_INET)}
+    return {
+        "processes": {f"{name} {pid}" for pid, name in _processes().items()},
+        "mounts": set(Path("/proc/mounts").read_text().splitlines()),
+        "links": links,
+        "routes": routes,
+        "groups": {top for top, _, _ in os.walk("/sys/fs/cgroup")},
+        "files": {f"{folder}/{name}" for folder in FOLDERS for name in _names(folder)},
+    }
+
+
+def left(before: dict[str, set[str]]) -> dict[str, set[str]]:
+    """What is there now and was not: empty where nothing was left. The lock of boxes stays, as it says."""
+    now = picture()
+    found = {what: now[what] - before[what] for what in now}
+    found["files"] = {name for name in found["files"] if not name.endswith("opensearch-chaos-kubernetes.lock")}
+    return {what: names for what, names in found.items() if names}
+
+
+def _processes() -> dict[int, str]:
+    found = {}
+    for process in psutil.process_iter(["name"]):
+        name = process.info["name"] or ""
+        if name.startswith(PROGRAMS):
+            found[process.pid] = name
+    return found
+
+
+def _names(folder: str) -> list[str]:
+    return os.listdir(folder) if Path(folder).is_dir() else []
