@@ -12,6 +12,7 @@ import re
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -155,9 +156,13 @@ class Box:
             write_json(state / "kubelet.yaml", plan.kubelet(layout, machine))  # JSON is YAML
             for hidden in plan.HIDDEN:
                 plan.stand_in(state, hidden).mkdir(parents=True)
+            (state / "kernel").mkdir()
+            for name, value in plan.KERNEL.items():
+                plan.kernel_file(state, name).write_text(f"{value}\n")
             wanted = plan.worker(layout, machine, made.programs, keep)
-            for _, target in wanted["Mounts"][: -len(plan.HIDDEN)]:
-                Path(target).mkdir(parents=True, exist_ok=True)
+            for _, target in wanted["Mounts"]:
+                if Path(target).is_relative_to(state):
+                    Path(target).mkdir(parents=True, exist_ok=True)
             write_json(state / "machine.json", wanted)
 
     def _keys(self) -> None:
@@ -195,9 +200,10 @@ class Box:
             raise LabError(f"machine {name} ended at once: see {state / 'logs' / 'init.log'}") from None
 
     def _first_image(self, made: Parts, machine: Machine, stop: Stop) -> None:
-        socket = self.layout.socket(machine.zone)
-        _await(stop, API_SECONDS, f"containerd of {machine.name} does not answer", socket.exists)
+        server = self.layout.socket(machine.zone)
+        _await(stop, API_SECONDS, f"containerd of {machine.name} does not answer", server.exists)
         self._import(made, machine, made.pods_image)
+        _await(stop, API_SECONDS, "the API server is not ready", self.layout.ready.exists)
         self.layout.images_ready(machine.zone).touch()
 
     def _import(self, made: Parts, machine: Machine, image: Path) -> None:
@@ -209,10 +215,9 @@ class Box:
             raise LabError(f"{machine.name} does not take {image}: {done.stderr.strip()[-300:]}")
 
     def _await_api(self, stop: Stop) -> Api:
-        authority = self.layout.keys / "apiserver.crt"
-        _await(stop, API_SECONDS, "the API server has no certificate", authority.exists)
+        authority = self.layout.keys / "apiserver.crt"  # whole when it listens
+        _await(stop, API_SECONDS, "the API server does not listen", _listens)
         token = (self.layout.keys / "tokens.csv").read_text().partition(",")[0]
-        _await(stop, API_SECONDS, "the API server has no certificate", lambda: bool(authority.read_bytes()))
         self.layout.kubeconfig.touch(mode=0o600)
         with self.layout.kubeconfig.open("w") as file:
             YAML().dump(plan.kubeconfig(authority.read_bytes(), token), file)
@@ -337,13 +342,29 @@ def _create(api: Api, items: Sequence[dict[str, Any]]) -> None:
         api.create(item)
 
 
+def _listens() -> bool:
+    try:
+        socket.create_connection((str(plan.CONTROL), plan.API_PORT), 1.0).close()
+    except OSError:
+        return False
+    return True
+
+
 def _await(stop: Stop, seconds: float, problem: str, condition: Callable[[], bool]) -> None:
+    """Raises LabError where a condition does not hold in time; one that cannot be asked does not hold yet."""
+    last = ""
+
     def holds() -> bool:
+        nonlocal last
         stop.check()
-        return condition()
+        try:
+            return condition()
+        except (LabError, requests.RequestException) as error:
+            last = f" ({error})"
+            return False
 
     if not wait_until(holds, seconds, every=0.1):
-        raise LabError(f"{problem} within {seconds:.0f} s")
+        raise LabError(f"{problem} within {seconds:.0f} s{last}")
 
 
 def _raise_if(problems: Sequence[str]) -> None:

@@ -29,6 +29,17 @@ DOMAIN = "cluster.local"
 HIDDEN = ("/run", "/var/log", "/var/lib")
 """Folders that each machine of the box has for itself: programs write there whatever they are told."""
 
+KERNEL = {
+    "vm/overcommit_memory": "1",
+    "vm/panic_on_oom": "0",
+    "kernel/panic": "10",
+    "kernel/panic_on_oops": "1",
+    "kernel/keys/root_maxkeys": "1000000",
+    "kernel/keys/root_maxbytes": "25000000",
+}
+"""Settings of the whole kernel that a kubelet makes where they differ, below /proc/sys. A box changes none: its machines
+find files with these values in their place."""
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -218,14 +229,20 @@ def stand_in(state: Path, hidden: str) -> Path:
 
 
 def mounts(state: Path, keep: Iterable[Path]) -> list[tuple[str, str]]:
-    """What is mounted where, in this order: first what must stay visible, into its stand-in."""
+    """What is mounted where, in this order: first what must stay visible, into its stand-in; last what hides it."""
     kept = [
         (str(path), str(stand_in(state, hidden) / path.relative_to(hidden)))
         for path in keep
         for hidden in HIDDEN
         if path.is_relative_to(hidden)
     ]
-    return kept + [(str(stand_in(state, hidden)), hidden) for hidden in HIDDEN]
+    hiding = [(str(stand_in(state, hidden)), hidden) for hidden in HIDDEN]
+    return [*kept, *((str(kernel_file(state, name)), f"/proc/sys/{name}") for name in KERNEL), *hiding]
+
+
+def kernel_file(state: Path, name: str) -> Path:
+    """The file that a machine has in the place of a setting of the kernel."""
+    return state / "kernel" / name.replace("/", ".")
 
 
 # ---- configuration -------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 from clusterkit import ROOT, Cli
 from kubebox.making import Box
+from kubebox.plan import KERNEL
 from pyroute2 import IPRoute
 
 FOLDERS = ("/run", "/run/netns", "/var/lib", "/var/lib/cni", "/var/log", "/opt", "/usr/libexec", "/etc", "/etc/cni")
@@ -41,7 +42,7 @@ def named() -> Box:
 
 
 def picture() -> dict[str, set[str]]:
-    """What a box could leave on this machine: processes, mounts, networks, control groups, files beside its own."""
+    """What a box could leave on this machine: processes, mounts, networks, control groups, settings, files."""
     with IPRoute() as route:
         links = {str(link.get_attr("IFLA_IFNAME")) for link in route.get_links()}
         routes = {str(each.get_attr("RTA_DST")) for each in route.get_routes(family=socket.AF_INET)}
@@ -51,6 +52,7 @@ def picture() -> dict[str, set[str]]:
         "links": links,
         "routes": routes,
         "groups": {top for top, _, _ in os.walk("/sys/fs/cgroup")},
+        "kernel": {f"{name} {Path('/proc/sys', name).read_text().strip()}" for name in KERNEL},
         "files": {f"{folder}/{name}" for folder in FOLDERS for name in _names(folder)},
     }
 
@@ -65,9 +67,9 @@ def left(before: dict[str, set[str]]) -> dict[str, set[str]]:
 
 def _processes() -> dict[int, str]:
     found = {}
-    for process in psutil.process_iter(["name"]):
+    for process in psutil.process_iter(["name", "status"]):
         name = process.info["name"] or ""
-        if name.startswith(PROGRAMS):
+        if name.startswith(PROGRAMS) and process.info["status"] != psutil.STATUS_ZOMBIE:
             found[process.pid] = name
     return found
 
