@@ -37,8 +37,8 @@ KERNEL = {
     "kernel/keys/root_maxkeys": "1000000",
     "kernel/keys/root_maxbytes": "25000000",
 }
-"""Settings of the whole kernel that a kubelet makes where they differ, below /proc/sys. A box changes none: its machines
-find files with these values in their place."""
+"""Settings of the whole kernel, below /proc/sys, that a kubelet makes where they differ. A box changes none: files with
+these values are in their place in its machines."""
 
 
 @dataclass(frozen=True)
