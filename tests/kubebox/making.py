@@ -43,6 +43,8 @@ from kubebox.plan import MACHINES_OF_ZONES, ZONES, Layout, Machine
 API_SECONDS, NODES_SECONDS, SEARCH_SECONDS, ENDED_SECONDS = 60.0, 60.0, 240.0, 20.0
 AGAIN = "try again: make staging-kubernetes-down"
 NEEDED_MEMORY = 6 << 30
+APART = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private")
+"""Begins a command whose process is the first of a machine."""
 NAME = re.compile(r"[a-z0-9-]{1,20}")
 
 
@@ -185,8 +187,7 @@ class Box:
     def _start(self, name: str, made: Parts) -> ProcessIdentity:
         """Start a machine: its first process, in namespaces of its own. ``control``, or a zone."""
         state = self.layout.of(name)
-        apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"]
-        command = [*apart, str(made.programs["pods"]), "init", str(state / "machine.json"), str(state / "logs")]
+        command = [*APART, str(made.programs["pods"]), "init", str(state / "machine.json"), str(state / "logs")]
         with (
             open(state / "logs" / "init.log", "ab") as log,
             Namespace(NETNS_FOLDER / self.layout.namespace(name)).entered(),
