@@ -135,7 +135,8 @@ class Box:
         _create(api, manifests.opensearch(made.version, made.command, made.opensearch_name, made.preload))
         self._await_opensearch(api, stop)
         _create(api, manifests.shop(searches, writes))
-        _await(stop, NODES_SECONDS, "application and neighbours are not ready", lambda: _others_ready(api))
+        users = "application and neighbours are not ready, or the application's index is not green"
+        _await(stop, NODES_SECONDS, users, lambda: _others_ready(api) and _is_whole(api))
         reporter.line(f"OpenSearch is up, and its users: {time.monotonic() - begun:.0f} s more")
         write_json(self._noted, {"machines": {name: each.to_json() for name, each in machines.items()}})
         stop.check()

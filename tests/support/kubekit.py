@@ -15,6 +15,8 @@ from kubebox.making import Box
 from kubebox.plan import KERNEL
 from pyroute2 import IPRoute
 
+from chaos.base.paths import PREFIX
+
 FOLDERS = ("/run", "/run/netns", "/var/lib", "/var/lib/cni", "/var/log", "/opt", "/usr/libexec", "/etc", "/etc/cni")
 """Where the programs of a Kubernetes cluster write by themselves."""
 PROGRAMS = ("kubernetes", "coredns", "etcd", "containerd", "runc", "pods", "java", "unshare")
@@ -60,13 +62,15 @@ def picture() -> dict[str, set[str]]:
 def left(before: dict[str, set[str]]) -> dict[str, set[str]]:
     """What is there now and was not: empty where nothing was left.
 
-    Not counted: the lock of boxes, which stays as it says, and the folder of network namespaces, which the first one on
-    a machine makes, whoever's it is.
+    Not counted: the lock of boxes, which stays as it says; the folder of network namespaces, which the first one on a
+    machine makes, whoever's it is; and namespaces of labs, which other tests may have made meanwhile.
     """
     now = picture()
     found = {what: now[what] - before[what] for what in now}
     found["files"] -= {"/run/opensearch-chaos-kubernetes.lock", "/run/netns"}
     found["mounts"] = {line for line in found["mounts"] if line.split()[1] != "/run/netns"}
+    lab = f"/run/netns/{PREFIX}"
+    found = {what: {name for name in names if lab not in name} for what, names in found.items()}
     return {what: names for what, names in found.items() if names}
 
 

@@ -20,21 +20,29 @@ func neighbour(arguments []string) error {
 	}
 	client := &http.Client{Timeout: 2 * time.Second}
 	all := map[string]*counts{"peers": {}}
-	go openLoop(*rate, func(int) {
-		addresses, err := net.LookupHost(*peers)
-		if err != nil {
-			all["peers"].add(0, err)
-			return
+	go func() {
+		// no name leads to pods before the first of them is ready: that is no failure
+		for _, err := net.LookupHost(*peers); err != nil; _, err = net.LookupHost(*peers) {
+			time.Sleep(100 * time.Millisecond)
 		}
-		for _, address := range addresses {
-			at := time.Now()
-			err := ask(client, "http://"+net.JoinHostPort(address, *port)+"/")
-			all["peers"].add(time.Since(at), err)
-		}
-	})
+		openLoop(*rate, func(int) { askAll(client, all["peers"], *peers, *port) })
+	}()
 	http.HandleFunc("/counts", answer(all))
 	http.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "here") })
 	return http.ListenAndServe(":"+*port, nil)
+}
+
+func askAll(client *http.Client, count *counts, peers, port string) {
+	addresses, err := net.LookupHost(peers)
+	if err != nil {
+		count.add(0, err)
+		return
+	}
+	for _, address := range addresses {
+		at := time.Now()
+		err := ask(client, "http://"+net.JoinHostPort(address, port)+"/")
+		count.add(time.Since(at), err)
+	}
 }
 
 func ask(client *http.Client, url string) error {

@@ -22,6 +22,9 @@ func shop(arguments []string) error {
 		return err
 	}
 	client := &http.Client{Timeout: 10 * time.Second}
+	if err := makeIndex(client, *server+"/"+*index); err != nil {
+		return err
+	}
 	all := map[string]*counts{"search": {}, "write": {}}
 	send := func(kind, method, path string, body any) {
 		at := time.Now()
@@ -44,6 +47,20 @@ func shop(arguments []string) error {
 	})
 	http.HandleFunc("/counts", answer(all))
 	return http.ListenAndServe(*listen, nil)
+}
+
+// Make the index where it is not there: users begin when the application has its data. A pod that fails is started again.
+func makeIndex(client *http.Client, url string) error {
+	got, err := client.Head(url)
+	if err != nil {
+		return err
+	}
+	got.Body.Close()
+	if got.StatusCode == http.StatusOK {
+		return nil
+	}
+	settings := map[string]any{"number_of_shards": 1, "number_of_replicas": 1}
+	return request(client, "PUT", url+"?wait_for_active_shards=all", map[string]any{"settings": settings})
 }
 
 // Send a request, and read the whole answer. An answer whose status is not 2xx, or that shards are missing from, is an error.
