@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 # suite again, and each worker of pytest all tests (28 s of processor time instead of 7).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo fis-demo unit test test-full test-docker smoke chaos staging staging-down setup doctor lint lock clean host-deb
+.PHONY: help demo fis-demo unit test test-full test-docker smoke chaos staging staging-down staging-kubernetes staging-kubernetes-down setup doctor lint lock clean host-deb
 
 help:
 	@echo "make demo       start a real three-zone cluster, slow one zone's network, judge, write a report (needs root)"
@@ -22,6 +22,7 @@ help:
 	@echo "make test-docker  the tests of docker labs; installs and starts an engine where there is none (Debian, root)"
 	@echo "make smoke      the short experiments: pytest -m 'chaos and smoke'"
 	@echo "make staging    a staging cluster in a box, to try things on as if it were yours (root, haproxy, sshd, sudo, nft); make staging-down"
+	@echo "make staging-kubernetes  a Kubernetes cluster in a box, with OpenSearch on it (root; docs/kubernetes.md); make staging-kubernetes-down"
 	@echo "make host-deb   the package for hosts of clusters that others own (docs/hosts.md; needs dpkg-deb)"
 	@echo "make doctor     what this machine has and lacks"
 
@@ -89,6 +90,13 @@ staging: $(READY)
 
 staging-down: $(READY)
 	@$(BIN)/python tests/box --name $(BOX) down
+
+# ARGS for its options (python tests/kubebox up --help); the first time it builds Kubernetes, some six minutes
+staging-kubernetes: $(READY)
+	@$(BIN)/python tests/kubebox --name $(BOX) up $(ARGS)
+
+staging-kubernetes-down: $(READY)
+	@$(BIN)/python tests/kubebox --name $(BOX) down
 
 doctor: $(READY)
 	$(BIN)/opensearch-chaos doctor

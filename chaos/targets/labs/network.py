@@ -44,7 +44,7 @@ def namespaces(prefix: str = PREFIX) -> list[str]:
 
 
 @contextmanager
-def _route(namespace: str | Namespace) -> Iterator[IPRoute]:
+def netlink(namespace: str | Namespace) -> Iterator[IPRoute]:
     # pyroute2's own netns= forks a child for each socket; a descriptor needs no fork
     space = Namespace(NETNS_FOLDER / namespace) if isinstance(namespace, str) else namespace
     try:
@@ -72,7 +72,7 @@ def build(wiring: Wiring) -> None:
             create_namespace(NETNS_FOLDER / name)
     except OSError as error:
         raise LabError(f"cannot create a network namespace: {error.strerror}") from error
-    with _route(wiring.bridge_namespace) as route:
+    with netlink(wiring.bridge_namespace) as route:
         route.link("add", ifname="br", kind="bridge")
         bridge = route.link_lookup(ifname="br")[0]
         route.link("set", index=bridge, state="up")
@@ -90,7 +90,7 @@ def build(wiring: Wiring) -> None:
             for name, value in SYSCTLS.items():
                 with suppress(FileNotFoundError):  # a kernel without IPv6
                     Path("/proc/sys/net", name).write_text(value)
-        with _route(host.namespace_name) as route:
+        with netlink(host.namespace_name) as route:
             card = route.link_lookup(ifname="eth0")[0]
             route.link("set", index=route.link_lookup(ifname="lo")[0], state="up")
             route.link("set", index=card, state="up")
@@ -112,14 +112,14 @@ def neighbour(host: Host, peer: Host) -> str | None:
 
 def redirect(space: Namespace, address: str, mac: str) -> None:
     """Make packets from a namespace to an address of its network go to hardware address ``mac``. Idempotent."""
-    with _route(space) as route:
+    with netlink(space) as route:
         card = route.link_lookup(ifname="eth0")[0]
         route.neigh("replace", dst=address, lladdr=mac, ifindex=card, state=PERMANENT)
 
 
 def forget(space: Namespace, address: str) -> None:
     """Let a namespace ask anew where an address is. Idempotent."""
-    with _route(space) as route:
+    with netlink(space) as route:
         card = route.link_lookup(ifname="eth0")[0]
         with suppress(NetlinkError):  # nobody had asked yet
             route.neigh("del", dst=address, ifindex=card)
@@ -127,7 +127,7 @@ def forget(space: Namespace, address: str) -> None:
 
 def entry(space: Namespace, address: str) -> str | None:
     """The hardware address to which packets from a namespace to an address go now; None when nobody has asked."""
-    with _route(space) as route:
+    with netlink(space) as route:
         for found in route.get_neighbours(dst=address):
             return str(found.get_attr("NDA_LLADDR"))
     return None

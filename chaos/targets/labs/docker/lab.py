@@ -34,7 +34,7 @@ from chaos.targets.labs.consumers import EXHAUSTED_ROOM, Consumers
 from chaos.targets.labs.disks import LocalDisks, empty_folder, holds_data, offered
 from chaos.targets.labs.docker.engine import Engine
 from chaos.targets.labs.docker.groups import ContainerGroups
-from chaos.targets.labs.docker.images import HOME, UID
+from chaos.targets.labs.docker.packing import HOME, UID
 from chaos.targets.labs.processes import wait_until
 from chaos.targets.labs.sweep import destroy
 from chaos.targets.labs.toxiproxy import ToxiproxyServer, environment

@@ -1,0 +1,106 @@
+"""The commands of a box."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from chaos.base.errors import ChaosError, Exit
+
+NAME = "staging"
+
+
+def main(arguments: list[str]) -> int:
+    given = _parser().parse_args(arguments)
+    try:
+        return int(given.does(given) or 0)
+    except ChaosError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return int(error.exit_code)
+    except KeyboardInterrupt:
+        return int(Exit.ABORTED)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python tests/kubebox", description="A Kubernetes cluster in a box, with OpenSearch on it; needs root."
+    )
+    parser.add_argument("--name", default=NAME, help=f"of the box; default {NAME}. One can be up at a time")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    up = commands.add_parser("up", help="bring it up; nothing to do where it is up")
+    up.add_argument("--searches", type=float, default=10.0, help="of the application, per second; default 10")
+    up.add_argument("--writes", type=float, default=5.0, help="of the application, per second; default 5")
+    up.set_defaults(does=_up)
+    for name, does, message in (
+        ("down", _down, "take all of it away"),
+        ("kubeconfig", _kubeconfig, "print the path of its kubeconfig"),
+        ("parts", _parts, "build and unpack what it consists of, and start nothing"),
+        ("counts", _counts, "print what the application and the neighbours have counted, as JSON"),
+    ):
+        commands.add_parser(name, help=message).set_defaults(does=does)
+    return parser
+
+
+def _up(given: argparse.Namespace) -> None:
+    from chaos.base.console import Reporter
+    from kubebox.making import Box
+
+    reporter = Reporter()
+    box = Box(given.name)
+    try:
+        new = box.up(reporter, searches=given.searches, writes=given.writes)
+    finally:
+        reporter.close()
+    away = "make staging-kubernetes-down" if given.name == NAME else f"python tests/kubebox --name {given.name} down"
+    print(f"box '{given.name}' is {'up' if new else 'up already'}: {box.layout.kubeconfig}")
+    print(
+        f"""
+Try:
+  export KUBECONFIG={box.layout.kubeconfig}
+  kubectl get nodes --label-columns topology.kubernetes.io/zone
+  kubectl --namespace search get pods,poddisruptionbudgets --output wide
+Take it away: {away}"""
+    )
+
+
+def _down(given: argparse.Namespace) -> int:
+    from chaos.targets.labs.network import require_root
+    from kubebox.making import Box
+
+    require_root()
+    box = Box(given.name)
+    if not box.is_left():
+        print(f"there is no box '{given.name}'")
+        return 0
+    problems = box.down()
+    for problem in problems:
+        print(f"could not: {problem}")
+    if problems:
+        return int(Exit.DIRTY)
+    print(f"box '{given.name}' is gone")
+    return 0
+
+
+def _kubeconfig(given: argparse.Namespace) -> None:
+    from kubebox.making import Box
+
+    box = Box(given.name)
+    box.api()
+    print(box.layout.kubeconfig)
+
+
+def _parts(given: argparse.Namespace) -> None:
+    from kubebox import parts
+
+    made = parts.ensure(lambda line: print(line, flush=True))
+    for name, path in sorted(made.programs.items()):
+        print(f"{name}: {path}")
+
+
+def _counts(given: argparse.Namespace) -> None:
+    from kubebox import making, manifests
+
+    api = making.Box(given.name).api()
+    found = {space: making.counts(api, space) for space in (manifests.SHOP, manifests.OTHERS)}
+    print(json.dumps(found, indent=1, sort_keys=True))

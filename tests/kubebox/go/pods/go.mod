@@ -1,0 +1,3 @@
+module opensearch-chaos/pods
+
+go 1.24.0
