@@ -136,6 +136,14 @@ INTENTS: Mapping[str, Intent] = {
     "network.slicer": Intent("impossible", "FIS touches no stream"),
     "network.slow_close": Intent("impossible", "FIS touches no stream"),
     "network.bandwidth": Intent("impossible", "no action limits a rate"),
+    **{
+        f"http.{kind}": Intent("impossible", "FIS touches no HTTP request between clients and nodes")
+        for kind in ("delay", "status", "hang", "cut")
+    },
+    **{
+        f"store.{kind}": Intent("impossible", "no action is about what nodes ask of an object store")
+        for kind in ("slow", "errors", "throttle", "hang")
+    },
     "disk.full": Intent(
         "not offered yet",
         "AWSFIS-Run-Disk-Fill fills the root volume only, and a lab's hosts have none, so nothing of it could be tried",

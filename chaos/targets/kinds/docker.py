@@ -52,7 +52,7 @@ class Docker(TargetKind):
     name = "docker"
     says = "containers of a Docker engine"
     keeps_data = False
-    never = frozenset((*NO_OWNERS, "closes"))  # its relay ends connections itself
+    never = frozenset((*NO_OWNERS, "closes", "http"))  # its relay ends connections itself
 
     def lab(self) -> type[BaseLab]:
         need_package()

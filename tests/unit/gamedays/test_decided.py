@@ -83,6 +83,7 @@ WHOLE: dict[str, Any] = {
     "foreign": {"search": SLOWER, "indexing": SLOWER},
     "prefix": "ours-",
     "settings": ["cluster.routing.allocation.enable"],
+    "audit": {"refuse": ["managers.votes"]},
     "accept_unavailable": [{"index": "shop", "owner": "team-shop", "until": "2099-12-31"}],
 }
 ARN = "arn:aws:iam::123456789012:role/fis"
@@ -240,6 +241,7 @@ NO_FILES = {
     "Instances": "tag attribute",
     "DomainFile": "name region account profile endpoint",
     "Reads": "indices",
+    "AuditFile": "refuse",
     "Accepted": "index owner",
     "GameDay": "file",
     "GameDayFile": "name description owner hypothesis target guards record textfile",

@@ -122,7 +122,7 @@ def walked(shape: Shape, made: Callable[..., Balancer] = Balancer, cas: float = 
     ]
     requests = Requests("chaos", shape.documents)
     bodies = {request.body: group for group, request in enumerate(requests._searches)}
-    routing = {1: 1024, 2: 1024, 3: 768, 6: 768}[shape.shards]
+    routing = {1: 1024, 2: 1024, 3: 768, 6: 768, 24: 768, 200: 800}[shape.shards]
     found: Seen = {}
 
     def met(what: str, *whom: int) -> None:
