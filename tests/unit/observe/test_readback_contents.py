@@ -377,7 +377,7 @@ def test_documents_of_a_page_are_judged_as_each_alone_is(changes: list[tuple[int
     """Whatever a doc value is: another number, of another type, none, several, or of an id that is none of ours."""
     kinds: list[Callable[[Document], None]] = [
         lambda each: each.values.update(check=each.values.get("check", 0) ^ 1),
-        lambda each: each.values.update(group=float(each.values.get("group", 0))),
+        lambda each: each.values.update(group=float(was) if isinstance(was := each.values.get("group"), int) else 0.5),
         lambda each: each.values.update(group=True),
         lambda each: each.values.update(group=2**70),
         lambda each: each.values.update(group=None),
