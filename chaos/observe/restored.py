@@ -111,7 +111,7 @@ def _empty(lab: BaseLab, found: Restored) -> None:
 
 
 def _start(lab: BaseLab, stopped: Callable[[], bool]) -> None:
-    """Start every node, and wait until all are in one cluster. Raises LabError."""
+    """Start every node, and wait until all are in one cluster that has its state back. Raises LabError."""
     expected = {node.name for node in lab.topology.nodes}
     for name in expected:
         lab.start_node(name)
@@ -122,10 +122,10 @@ def _start(lab: BaseLab, stopped: Callable[[], bool]) -> None:
         if dead := [name for name in sorted(expected) if lab.process_state(name) is None]:
             raise LabError(f"node {dead[0]} died when it was started empty: {lab.last_error(dead[0])}")
         seen = newest(views(lab))
-        return seen is not None and seen.nodes >= expected
+        return seen is not None and seen.nodes >= expected and remote_store.recovered(lab)
 
     if not wait_until(joined, BACK_SECONDS, every=LOOK_SECONDS):
-        raise LabError(f"the emptied nodes were not one cluster after {BACK_SECONDS:g} s")
+        raise LabError(f"the emptied nodes were not one cluster with its state after {BACK_SECONDS:g} s")
     if stopped():
         raise LabError("it was stopped while nodes were started")
 

@@ -15,6 +15,8 @@ from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.views import administer
 
 FAILED = "ALLOCATION_FAILED"
+NOT_RECOVERED = "1"
+"""The block of a cluster whose elected manager has not taken its state back yet (``GatewayService``)."""
 ATTEMPTS = 5
 """After so many the cluster tries no more by itself (``index.allocation.max_retries``)."""
 
@@ -25,6 +27,14 @@ def restore(cluster: Cluster, indices: Collection[str]) -> None:
     status, answer = administer(cluster, "POST", path, {"indices": sorted(indices)})
     if status not in (200, 202):
         raise LabError(f"restoring {', '.join(sorted(indices))} from the store answered {status}: {str(answer)[:300]}")
+
+
+def recovered(cluster: Cluster) -> bool:
+    """Whether the elected cluster manager has taken its state back; until then it shows no index. Raises LabError."""
+    path = "/_cluster/state/blocks?filter_path=blocks.global"
+    answer = asked(cluster, path, "asking whether the state was recovered", None, ASK_SECONDS)
+    with reading("the answer about blocks"):
+        return NOT_RECOVERED not in ((answer.get("blocks") or {}).get("global") or {})
 
 
 def known(cluster: Cluster, index: str) -> bool:

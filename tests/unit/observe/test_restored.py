@@ -26,7 +26,8 @@ class Emptied(FakeCluster):
     """A cluster with a store, whose nodes come back red until its index is restored.
 
     ``primary``: of its one shard, once that was asked for. ``forgets``: the index is not known any more; ``lives``:
-    whether the store's process does; ``dies``: a node that ends when it is started.
+    whether the store's process does; ``dies``: a node that ends when it is started; ``hidden``: how often it says that
+    its state is not recovered, and shows no index until then.
     """
 
     def __init__(self, topology: str = "3az-remote-state") -> None:
@@ -35,12 +36,16 @@ class Emptied(FakeCluster):
         self.forgets = self.refuses = False
         self.lives_on = True
         self.dies: str | None = None
+        self.hidden = 0
         self.restoring: list[Any] = []
 
     def answer(self, node: str, method: str, path: str, body: Any) -> tuple[int, Any]:
         if path.startswith("/_remotestore/_restore"):
             self.restoring.append(body)
             return (500, {"error": "no"}) if self.refuses else (200, {"remote_store": {}})
+        if path.startswith("/_cluster/state/blocks"):
+            self.hidden -= 1
+            return 200, {"blocks": {"global": {"1": {"retryable": True}}}} if self.hidden >= 0 else {}
         if path.startswith("/_cluster/state"):
             names = {f"n-{each.name}": {"name": each.name} for each in self.topology.nodes}
             shards = {"0": [self.primary if self.restoring else WAITING]}
@@ -48,7 +53,7 @@ class Emptied(FakeCluster):
             of = {"version": 9, "nodes": names, "cluster_manager_node": "n-a-cm"}
             return 200, {**of, "routing_table": {"indices": table}}
         if "/_settings" in path:
-            return (404, {}) if self.forgets else (200, {"chaos": {}})
+            return (404, {}) if self.forgets or self.hidden > 0 else (200, {"chaos": {}})
         return super().answer(node, method, path, body)
 
     def process_state(self, node: str) -> str | None:
@@ -67,7 +72,8 @@ class Emptied(FakeCluster):
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restored, "GREEN_SECONDS", 0.1)
-    monkeypatch.setattr(restored, "BACK_SECONDS", 0.1)
+    monkeypatch.setattr(restored, "BACK_SECONDS", 0.3)
+    monkeypatch.setattr(restored, "LOOK_SECONDS", 0.01)
 
 
 def emptied(lab: FakeCluster) -> set[str]:
@@ -113,6 +119,17 @@ def test_a_shard_that_is_still_being_restored_is_not_known() -> None:
     found = restored.restore(lab, ["chaos"])  # type: ignore[arg-type]
     assert found.reason is not None and found.reason.startswith("shard chaos 0 and 0 more were not restored after")
     assert restored.not_read("chaos", found.reason, found)["complete"] is False
+
+
+def test_a_cluster_that_has_not_taken_its_state_back_is_waited_for() -> None:
+    """It shows no index yet, which is no loss."""
+    lab = Emptied()
+    lab.hidden = 2
+    found = restored.restore(lab, ["chaos"])  # type: ignore[arg-type]
+    assert found.missing == [] and found.reason is None and lab.restoring == [{"indices": ["chaos"]}]
+    lab.hidden = 1000
+    found = restored.restore(lab, ["chaos"])  # type: ignore[arg-type]
+    assert found.reason is not None and "not one cluster with its state" in found.reason
 
 
 def test_an_index_that_an_empty_cluster_does_not_know_is_lost() -> None:
