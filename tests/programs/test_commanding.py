@@ -87,9 +87,9 @@ def test_how_it_ended_and_what_it_said(book: Ledger, words: tuple[str, ...], exp
 
 
 def test_it_is_written_down_before_it_begins(book: Ledger, tmp_path: Path) -> None:
-    seen = tmp_path / "seen"
-    command = started(book, "sh", "-c", f"cp {book.path} {seen}; sleep 600")
-    assert wait_until(seen.exists, 30)
+    seen, second = tmp_path / "seen", tmp_path / "second"
+    command = started(book, "sh", "-c", f"cp {book.path} {seen}; sleep 600 & echo >{second}; wait")
+    assert wait_until(second.exists, 30)  # there are two processes from now on
     (entry,) = standing(book.path)
     assert wait_until(lambda: [each.inverse for each in standing(seen)] == [entry.inverse], 30)
     assert entry.inverse is not None and entry.inverse.arguments["pid"] == command.session.leader.pid
