@@ -127,22 +127,22 @@ class Profile:
 class Trace:
     """Arrivals that were listed: one at each of ``times`` (s from the zero, ascending), and then no more.
 
-    Before its zero they come at the rate ``before`` (per second). It answers what a :class:`Profile` does. Where a rate
-    at a moment is asked for it is the number of arrivals in the whole second around it.
+    Before its zero they come at the rate ``before`` (per second; None: their mean). It answers what a :class:`Profile`
+    does. Where a rate at a moment is asked for it is the number of arrivals in the whole second around it.
     Raises ValueError where the times make no list.
     """
 
-    def __init__(self, times: Sequence[float], before: float) -> None:
+    def __init__(self, times: Sequence[float], before: float | None = None) -> None:
         if not times:
             raise ValueError("a list of times has one at least")
-        if not math.isfinite(before) or before <= 0:
+        if before is not None and (not math.isfinite(before) or before <= 0):
             raise ValueError("the rate before a list of times is finite, and above 0")
         if any(not math.isfinite(at) or at < 0 for at in times):
             raise ValueError("times of arrivals are finite, and never below 0")
         if any(later < earlier for earlier, later in pairwise(times)):
             raise ValueError("times of arrivals stand in ascending order")
         self.times = tuple(float(at) for at in times)
-        self.first = float(before)
+        self.first = self.mean if before is None else float(before)
         self._seconds = Counter(int(at) for at in self.times)
 
     @property

@@ -256,7 +256,7 @@ class ClusterViews:
     """Who sees the state of the cluster again and again, and tells others of it: the cluster is asked but once."""
 
     def tell(self, told: Callable[[View], None]) -> None:
-        """From now on ``told`` gets each state that is to be believed, in the thread of whoever asked: it must not
+        """From now on ``told`` gets each state that is to be believed, in the thread that asked for it: it must not
         wait."""
         raise NotImplementedError
 

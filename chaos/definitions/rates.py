@@ -110,7 +110,7 @@ class ChangingRate(Strict, json_schema_extra=_forms):
         if times is None:
             assert self.times is not None and not isinstance(self.times, str)
             times = [float(at) for at in self.times]
-        return Trace(times, float(self.before) if self.before is not None else Trace(times, 1.0).mean)
+        return Trace(times, self.before)
 
     @property
     def pieces(self) -> tuple[Piece, ...]:

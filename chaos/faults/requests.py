@@ -3,7 +3,7 @@
 A request of ours *stands for* one that the fault is about: the layer treats it as the verb and path that a header names
 (:mod:`chaos.targets.http_addon`), and the server is asked something harmless. So what clients get is seen by us as a
 client, for any verb and path, and nothing is written. Beside them go requests that stand for something else, and those
-over links that nobody touched: they must be answered as before.
+over links without a fault: they must be answered as before.
 
 Of a share of the requests some meet the fault and some do not. So many are sent that their number tells: it must lie
 where 9,999 of 10,000 draws with that share would lie, and none may meet it when it is to be gone.

@@ -80,7 +80,7 @@ def line(seen: View) -> dict[str, Any]:
 
 
 class IndexHealth(Observer):
-    """Writes down what each state of the cluster says of its indices, in the thread of whoever sees it."""
+    """Writes down what each state of the cluster says of its indices, in the thread that sees it."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

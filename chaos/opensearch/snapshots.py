@@ -1,6 +1,6 @@
 """A snapshot of an index in a repository of its own, and the index taken back from it under another name.
 
-The snapshot carries in its metadata how many documents the index showed when it began: whoever restores it holds what
+The snapshot carries in its metadata how many documents the index showed when it began: a restore holds what
 came back against that. A shallow one copies no segments of remote-backed storage, it refers to them
 (``remote_store_index_shallow_copy``). Facts are those of OpenSearch 3.8.0.
 """
