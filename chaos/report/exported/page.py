@@ -32,7 +32,8 @@ The file has an action line before each document, because that is what `_bulk` t
 its own, because it is loaded once, by somebody who may, and documents are loaded after each run.
 
 ```
-curl -X PUT  https://SEARCH/_index_template/opensearch-chaos -H 'Content-Type: application/json' --data-binary @template.json
+curl -X PUT https://SEARCH/_index_template/opensearch-chaos \\
+     -H 'Content-Type: application/json' --data-binary @template.json
 curl -X POST https://SEARCH/_bulk -H 'Content-Type: application/x-ndjson' --data-binary @runs.ndjson
 ```
 
@@ -49,11 +50,12 @@ Samples carry their times, and Prometheus scrapes none that are old; so they are
 promtool tsdb create-blocks-from openmetrics runs.om /var/lib/prometheus/metrics2
 ```
 
-Prometheus finds the blocks within a minute or so, or when it starts. Its retention counts (`--storage.tsdb.retention.time`):
-blocks older than that are deleted at once. Every series has the label `run`, and no two runs share one. In Grafana
-`opensearch_chaos_annotation{run="$run"}` is a query for annotations (title `{{annotation}}`, text `{{text}}`),
-`label_values(opensearch_chaos_run_info, run)` the variable. Every metric is a gauge: `requests_*` are counts of one
-second, so they are summed over time with `sum_over_time`, never with `rate`. Labels are cut at 200 characters.
+Prometheus finds the blocks within a minute or so, or when it starts. Its retention counts
+(`--storage.tsdb.retention.time`): blocks older than that are deleted at once. Every series has the label `run`, and no
+two runs share one. In Grafana `opensearch_chaos_annotation{run="$run"}` is a query for annotations (title
+`{{annotation}}`, text `{{text}}`), and `label_values(opensearch_chaos_run_info, run)` is the variable. Every metric is
+a gauge: `requests_*` are counts of one second, so they are summed with `sum_over_time`, never with `rate`. Labels are
+cut at 200 characters.
 """
 REASONS_HEAD = f"""
 ## Why requests failed

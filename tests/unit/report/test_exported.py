@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
-import shutil
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
@@ -99,7 +99,7 @@ def test_seconds_add_up_to_what_was_scheduled_and_good(run: Run) -> None:
         assert sum(each.scheduled for each in mine) == len(arrivals) > 0
         assert sum(each.good for each in mine) == int(arrivals.good.sum())
         assert len({each.at for each in mine}) == len(mine)
-        assert all(b.at - a.at == MS for a, b in zip(mine, mine[1:], strict=False))
+        assert all(b.at - a.at == MS for a, b in itertools.pairwise(mine))
 
 
 def test_failures_add_up_to_what_was_not_answered_in_full(run: Run) -> None:
@@ -283,10 +283,8 @@ def test_bad_input_is_refused(tmp_path: Path, more: list[str], says: str) -> Non
     assert isinstance(done.exception, InvalidInput) and says in str(done.exception)
 
 
-def test_redacted_exports_have_no_names(tmp_path: Path) -> None:
-    folder = told(tmp_path / "run")
-    shutil.copytree(folder, tmp_path / "copy")
-    plain = "".join(ndjson.lines([Run(folder)]))
-    hidden = "".join(ndjson.lines([Run(folder, redact=True)]))
+def test_redacted_exports_have_no_names() -> None:
+    with corpuskit.unpacked("rules-2-a-node-killed") as folder:
+        plain, hidden = ("".join(ndjson.lines([Run(folder, redact=hides)])) for hides in (False, True))
     assert "b-data" in plain
     assert "b-data" not in hidden
