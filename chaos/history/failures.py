@@ -65,6 +65,7 @@ class Failure(IntEnum):
     CANCELLED_BY_REQUEST = 60
     CANCELLED = 61
     OTHER_REJECTION = 62
+    SEARCH_LIMIT = 63
 
     # the cluster, its index or its rights forbid it
     BLOCKED_BY_DISK = 70
@@ -124,7 +125,8 @@ WORDS: dict[Failure, str] = {
     Failure.CANCELLED_AFTER_TIME: "cancelled after its time",
     Failure.CANCELLED_BY_REQUEST: "cancelled by request",
     Failure.CANCELLED: "cancelled, not told by whom",
-    Failure.OTHER_REJECTION: "429 of another kind",
+    Failure.OTHER_REJECTION: "refused as too much, by what is not told",
+    Failure.SEARCH_LIMIT: "a limit of searches was reached: scrolls, contexts or buckets",
     Failure.BLOCKED_BY_DISK: "index blocked by the flood stage of a disk",
     Failure.BLOCKED: "blocked by a setting of the index or cluster",
     Failure.INDEX_CLOSED: "index closed",
@@ -161,8 +163,8 @@ _OF_BLOCK = {
     12: Failure.BLOCKED_BY_DISK,
     13: Failure.BLOCKED_BY_DISK,
 }
-"""Blocks by their number (``ClusterBlock.id``). 12 and 13 are set by the flood stage of a disk, and can be set by
-hand; its text in 3.x names the flood stage, in 2.x only ``read-only / allow delete``."""
+"""Blocks by their number (``ClusterBlock.id``). 12 and 13 are what the flood stage of a disk sets, with status 429 and
+its name in the text; set by hand they are the same."""
 
 _OF_TYPE = {
     "no_shard_available_action_exception": Failure.NO_SHARD,
@@ -193,11 +195,15 @@ _OF_TYPE = {
     "circuit_breaking_exception": Failure.CIRCUIT_BREAKER,
     "index_closed_exception": Failure.INDEX_CLOSED,
     "search_context_missing_exception": Failure.CONTEXT_LOST,
+    "too_many_buckets_exception": Failure.SEARCH_LIMIT,
     "version_conflict_engine_exception": Failure.CONFLICT,
     "index_not_found_exception": Failure.INDEX_MISSING,
 }
 _SECURITY = "security not initialized"
 _NO_SPACE = "No space left on device"
+_TOO_MANY_CONTEXTS = ("too many scroll contexts", "too many Point In Time contexts")
+_CONTEXT_GONE = re.compile(r"^(scroll_id references node \[|node \[[^\]]*\] is not available$)")
+"""Of a scroll whose node has left: 400 in 3.x, 500 in 2.19."""
 _CONTENDED = "is already contended"
 """Of workload management: ``WorkloadGroupService`` (3.x), ``QueryGroupService`` (2.19)."""
 _WHOLE_SEARCH = ("search_phase_execution_exception", "all shards failed")
@@ -223,6 +229,8 @@ def _of_error(status: int, type_: str, reason: str) -> Failure | None:
         return Failure.NOT_AUTHENTICATED if status == 401 else Failure.NOT_PERMITTED
     if type_ == protections.REJECTED:
         return _of_rejection(reason)
+    if _CONTEXT_GONE.match(reason):
+        return Failure.CONTEXT_LOST
     return Failure.DISK_FULL if _NO_SPACE in reason else _OF_TYPE.get(type_)
 
 
@@ -244,6 +252,8 @@ def _of_cancellation(reason: str) -> Failure:
 def _of_rejection(reason: str) -> Failure:
     if _CONTENDED in reason:
         return Failure.WORKLOAD_MANAGEMENT
+    if any(words in reason for words in _TOO_MANY_CONTEXTS):
+        return Failure.SEARCH_LIMIT
     for each in protections.EVERY:
         if each.error is not None and each.error.type == protections.REJECTED and each.error.text in reason:
             return OF_PROTECTION[each.name]

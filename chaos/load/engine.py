@@ -826,8 +826,8 @@ class Engine:
     ) -> None:
         if self._closed:
             return
-        row = (k, op, outcome, status, client, node, min(attempts, 255), failure, intended, start, end)
-        self._rows.add(ROW.pack(*row))
+        tries = min(attempts, 255)
+        self._rows.add(ROW.pack(k, op, outcome, status, client, node, tries, failure, intended, start, end))
         second = self._second
         if outcome == _OK:
             second.ok[op] += 1

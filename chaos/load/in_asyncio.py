@@ -430,8 +430,8 @@ class Engine:
     ) -> None:
         if self._closed:
             return
-        row = (k, op, outcome, status, client, node, min(attempts, 255), failure, intended, start, end)
-        self._rows.add(ROW.pack(*row))
+        tries = min(attempts, 255)
+        self._rows.add(ROW.pack(k, op, outcome, status, client, node, tries, failure, intended, start, end))
         second, operation = self._second, self._every[op]
         (second.ok if outcome is Outcome.OK else second.bad)[op] += 1
         if end:

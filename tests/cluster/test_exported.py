@@ -1,4 +1,4 @@
-"""Exported documents in a real OpenSearch: the template is taken, every line is, and aggregations give the run's sums."""
+"""Exported documents in a real OpenSearch: template and lines are taken, and aggregations give the run's sums."""
 
 from __future__ import annotations
 

@@ -23,14 +23,15 @@ NUMBERS = {
     **{"ADMISSION_CONTROL": 50, "INDEXING_PRESSURE": 51, "SHARD_INDEXING_PRESSURE": 52},
     **{"SEGMENT_REPLICATION_BACKPRESSURE": 53, "REMOTE_STORE_PRESSURE": 54, "THREAD_POOL_QUEUE": 55},
     **{"CIRCUIT_BREAKER": 56, "SEARCH_BACKPRESSURE": 57, "WORKLOAD_MANAGEMENT": 58, "CANCELLED_AFTER_TIME": 59},
-    **{"CANCELLED_BY_REQUEST": 60, "CANCELLED": 61, "OTHER_REJECTION": 62},
+    **{"CANCELLED_BY_REQUEST": 60, "CANCELLED": 61, "OTHER_REJECTION": 62, "SEARCH_LIMIT": 63},
     **{"BLOCKED_BY_DISK": 70, "BLOCKED": 71, "INDEX_CLOSED": 72, "NOT_AUTHENTICATED": 73, "NOT_PERMITTED": 74},
     **{"SEARCH_TIMED_OUT": 80, "DOCUMENT_MISSING": 81, "CONTEXT_LOST": 82, "COPY_FAILED": 83},
     **{"CONFLICT": 90, "INDEX_MISSING": 91, "INVALID_REQUEST": 92},
 }
 """As they are on disk."""
 ANSWERS = json.loads((Path(__file__).parent / "failed_answers.json").read_text())
-"""Bodies as they came, each with its status, its source and the word for it."""
+"""Bodies of a cluster of three nodes of 3.8.0 and of 2.19.6, as they came: what was done, the status, the word for it.
+Of a bulk the item stands alone."""
 
 
 def test_the_numbers_on_disk_never_change() -> None:
@@ -57,7 +58,7 @@ def test_the_text_of_a_protection_is_told_from_every_other(each: protections.Pro
     assert of_answer(status, [(each.error.type, reason)]) is OF_PROTECTION[each.name]
 
 
-@pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: f"{answer['of']}-{answer['failure']}")
+@pytest.mark.parametrize("answer", ANSWERS, ids=lambda each: f"{each['version']}-{each['of']}")
 def test_what_a_real_answer_says(answer: dict[str, Any]) -> None:
     assert of_answer(answer["status"], told(answer["body"])).label == answer["failure"]
 
@@ -82,6 +83,24 @@ def test_where_no_error_is_known_the_status_says_it(
     status: int, errors: list[tuple[str, str]], failure: Failure
 ) -> None:
     assert of_answer(status, errors) is failure
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "OpenSearch Security not initialized.",  # BackendRegistry, 2.19
+        "OpenSearch Security not initialized. Cluster manager not present",  # 3.1 and later say more
+        {"error": {"type": "security_exception", "reason": "OpenSearch Security not initialized for indices:x"}},
+    ],
+)
+def test_a_node_whose_security_is_not_there_yet(body: Any) -> None:
+    """By the texts of the plugin's sources: labs here initialise it before a load begins."""
+    assert of_answer(503, told(body)) is Failure.SECURITY_NOT_INITIALISED
+
+
+def test_the_stored_answers_are_of_both_versions_and_of_most_kinds() -> None:
+    assert {each["version"] for each in ANSWERS} == {"3.8.0", "2.19.6"}
+    assert len({each["failure"] for each in ANSWERS}) >= 14
 
 
 @pytest.mark.parametrize(
