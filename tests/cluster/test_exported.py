@@ -96,7 +96,7 @@ def test_documents_are_taken_by_the_template_and_aggregations_give_the_sums_of_e
             "sort": [{"availability": "asc"}, {"@timestamp": "asc"}],
         },
     )["hits"]["hits"][0]["_source"]
-    assert worst["availability"] == min(each.availability for run in runs for each in run.seconds())
+    assert worst["availability"] == min(each.availability for run in runs for each in run.seconds)
     phases = client.search(
         index=INDEX,
         body={

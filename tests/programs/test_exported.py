@@ -79,7 +79,7 @@ def test_why_requests_failed_is_asked_by_reason(loaded: Loaded) -> None:
 
 def test_the_worst_second_lies_where_the_fault_was_in_effect(loaded: Loaded) -> None:
     run = loaded.runs[0]
-    worst = min(run.seconds(), key=lambda each: each.availability)
+    worst = min(run.seconds, key=lambda each: each.availability)
     query = f'opensearch_chaos_availability_ratio{{run="{run.name}",operation="{worst.operation}"}}'
     assert list(loaded.ask(query, worst.at).values()) == [pytest.approx(worst.availability)]
     joined = f'{query} and on (run) opensearch_chaos_fault_in_effect{{run="{run.name}"}}'

@@ -2,4 +2,5 @@
 
 from chaos.report.exported.page import text
 
-print(text(), end="")
+if __name__ == "__main__":
+    print(text(), end="")

@@ -131,7 +131,7 @@ def _slis(run: Run) -> Iterator[Document]:
 
 
 def _seconds(run: Run) -> Iterator[Document]:
-    for each in run.seconds():
+    for each in run.seconds:
         median, worst = each.latency
         yield {
             "@timestamp": _date(each.at),

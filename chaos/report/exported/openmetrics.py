@@ -61,7 +61,7 @@ def _run_info(run: Run) -> Iterator[Sample]:
 
 
 def _of_seconds(value: Callable[[Second], float]) -> Callable[[Run], Iterator[Sample]]:
-    return lambda run: (({"operation": each.operation}, each.at, value(each)) for each in run.seconds())
+    return lambda run: (({"operation": each.operation}, each.at, value(each)) for each in run.seconds)
 
 
 def _failed(run: Run) -> Iterator[Sample]:
@@ -70,14 +70,14 @@ def _failed(run: Run) -> Iterator[Sample]:
     for each in run.failed:
         reasons.setdefault(each.operation, set()).add(each.reason)
         counts[each.operation, each.reason, each.at] = each.count
-    for second in run.seconds():
+    for second in run.seconds:
         for reason in sorted(reasons.get(second.operation, ())):
             labels = {"operation": second.operation, "reason": reason}
             yield labels, second.at, counts.get((second.operation, reason, second.at), 0)
 
 
 def _latency(run: Run) -> Iterator[Sample]:
-    for each in run.seconds():
+    for each in run.seconds:
         for percent, value in zip(PERCENTILES, each.latency, strict=True):
             if value is not None:
                 yield {"operation": each.operation, "percentile": str(percent)}, each.at, value

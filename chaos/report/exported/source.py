@@ -7,6 +7,7 @@ the start of the load on. What is not known is left out, never zero.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -131,10 +132,12 @@ class Run:
 
     # -- requests ---------------------------------------------------------------------------------
 
-    def seconds(self) -> Iterator[Second]:
-        """Each operation in each second in which requests of it were due, an operation after the other."""
-        for op in self.record.operations:
-            yield from self._seconds(op.name, self.record.arrivals[op.name])
+    @cached_property
+    def seconds(self) -> tuple[Second, ...]:
+        """Each operation in each second in which requests of it were due, an operation after the other. Open loops
+        alone: a closed loop has no availability."""
+        every = (self._seconds(op.name, self.record.arrivals[op.name]) for op in self.record.operations)
+        return tuple(itertools.chain.from_iterable(every))
 
     def _seconds(self, op: str, arrivals: Arrivals) -> Iterator[Second]:
         if not len(arrivals):

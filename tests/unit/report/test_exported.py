@@ -95,7 +95,7 @@ def test_the_template_has_every_field_and_no_other() -> None:
 
 def test_seconds_add_up_to_what_was_scheduled_and_good(run: Run) -> None:
     for op, arrivals in run.record.arrivals.items():
-        mine = [each for each in run.seconds() if each.operation == op]
+        mine = [each for each in run.seconds if each.operation == op]
         assert sum(each.scheduled for each in mine) == len(arrivals) > 0
         assert sum(each.good for each in mine) == int(arrivals.good.sum())
         assert len({each.at for each in mine}) == len(mine)
@@ -123,7 +123,7 @@ def test_latency_is_that_of_the_arrivals_by_rank_and_absent_where_so_many_were_n
         seconds = (arrivals.intended - run.record.origin) // 1_000_000_000
         for second, latency in zip(seconds.tolist(), arrivals.latency.tolist(), strict=True):
             by_second[second].append(latency)
-        mine = [each for each in run.seconds() if each.operation == op]
+        mine = [each for each in run.seconds if each.operation == op]
         for found, second in zip(mine, sorted(by_second), strict=True):
             ranked = sorted(by_second[second])
             for percent, value in zip((50, 99), found.latency, strict=True):
@@ -232,7 +232,7 @@ def test_every_stored_run_exports(name: str) -> None:
     assert set(read) == {each.family for each in catalogue.METRICS}
     assert len(read["opensearch_chaos_outcome"].samples) == 1
     assert sum(each["kind"] == "run" for each in found) == 1
-    assert sum(each["kind"] == "second" for each in found) == len(list(run.seconds()))
+    assert sum(each["kind"] == "second" for each in found) == len(run.seconds)
     series: dict[tuple[str, ...], float] = {}
     for family in read.values():
         for sample in family.samples:
