@@ -2,7 +2,7 @@
 
 Nothing here needs the machine, the lab or the driver that made the run. Work over arrivals is vectorised:
 10 million rows (a day at 115 arrivals per second) are read in seconds. :attr:`History.arrivals` is all of them at once,
-60 bytes each; :meth:`History.batches` needs a few megabytes for any number.
+61 bytes each; :meth:`History.batches` needs a few megabytes for any number.
 """
 
 from __future__ import annotations
