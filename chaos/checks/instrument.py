@@ -351,7 +351,8 @@ class Instrument:
     metric): what expectations may ask; of each of ``checks`` there is one of ``trials``. ``gaps``: what takes the worth
     from what was measured, by cause. ``weaknesses``: the cluster's, found whatever was asked; told which phases missed
     something. ``promise``. ``tables``: figures for findings.json by name; None or empty is left out. ``section``: of
-    the report, from the record and all tables. ``harm``: moments (ns) at which it broke something for users, in words.
+    the report, from the record and all tables. ``values``: numbers of users' own over time, which are exported: (when
+    (ns), name, value). ``harm``: moments (ns) at which it broke something for users, in words.
     ``redact``: one line of its file as it may be mailed, names in it replaced afterwards.
     """
 
@@ -379,3 +380,4 @@ class Instrument:
     section: Callable[[Record, Mapping[str, Any]], Section | None] | None = None
     harm: Callable[[Record], Iterable[tuple[int, str]]] | None = None
     redact: Callable[[Event], Event] = lambda line: line
+    values: Callable[[Record], Iterable[tuple[int, str, float]]] | None = None

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chaos.base import text
+from chaos.checks import failures
 from chaos.checks.check import Check, Scope
 from chaos.checks.good import FEWEST
 from chaos.checks.measure import Measure
@@ -137,7 +138,8 @@ CHECKS = (
             "share that was lost. Half of the users for 10 s are 5 s. It can be set against a monthly budget."
         ),
         helps=("failure-detection", "zone-failover", "client-retries", "headroom"),
-        tables={"outage": tables},
+        tables={"outage": tables, "failures": failures.table},
+        section=failures.section,
         order=30,
         trial=Trial("<= 2s", "dead", (five_seconds_without_an_answer, rejected_for_ten_seconds)),
     ),

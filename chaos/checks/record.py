@@ -167,7 +167,7 @@ class Expected:
     default: bool = False
 
 
-COLUMNS = ("op", "k", "intended", "start", "end", "outcome", "client", "node")
+COLUMNS = ("op", "k", "intended", "start", "end", "outcome", "client", "node", "failure")
 """The columns of the history's arrivals that a record is made of."""
 
 
@@ -219,6 +219,9 @@ class Record:
         self.last_seen = max([int(event["t"]) for event in self.events if "t" in event], default=0)
         self.clients: tuple[str, ...] = ()
         self.nodes: tuple[str, ...] = ()
+        self.failures: Counter[tuple[str, int, int, int]] = Counter()
+        """Arrivals that were not ok by operation (name), phase (index; -1: in none), outcome and
+        :class:`~chaos.history.failures.Failure`."""
         self.arrivals = self._read(history)
 
     def _read(self, history: HistoryLike) -> dict[str, Arrivals]:
@@ -245,12 +248,21 @@ class Record:
             for op in (*self.operations, *self.closed):
                 mask = (frame["op"] == op.name).to_numpy()
                 own = {name: column[mask] for name, column in columns.items()}
+                self._count_failures(op.name, own, frame["failure"].to_numpy()[mask])
                 if op.name in counted:
                     made = np.bincount(own["phase"] + 1, frame["attempts"].to_numpy()[mask], len(self.spans) + 1)
                     self.tries.update({(op.name, place - 1): int(each) for place, each in enumerate(made)})
                 parts[op.name].append(Arrivals.of(**own, good_within=op.good_within))
         self.clients, self.nodes = tuple(names["client"]), tuple(names["node"])
         return {name: Arrivals.joined(some) for name, some in parts.items()}
+
+    def _count_failures(self, op: str, own: Mapping[str, Compact], failure: Compact) -> None:
+        failed = own["outcome"] != OUTCOMES["ok"]
+        if failed.any():
+            kinds = np.stack([own["phase"][failed], own["outcome"][failed], failure[failed]]).astype(np.int64)
+            found, numbers = np.unique(kinds, axis=1, return_counts=True)
+            for (phase, outcome, why), number in zip(found.T.tolist(), numbers.tolist(), strict=True):
+                self.failures[op, phase, outcome, why] += number
 
     def lines(self, name: str) -> list[dict[str, Any]]:
         """The events of a file of its own in ``history/``, by time; empty where there is none."""

@@ -33,6 +33,7 @@ from chaos.checks import (
     during,
     enough,
     evidence,
+    failures,
     forgiving,
     gravity,
     instruments,
@@ -532,6 +533,9 @@ def _judged(
     if found.verdict is Verdict.INCONCLUSIVE:
         return found
     check = catalogue.of(expectation.metric)
+    if check is not None and check.scope is Scope.OPERATION and check.group == "users":
+        explained = failures.explained(record, found.measure, found.verdict, str(expectation.op), span)
+        found = replace(found, measure=explained)
     late = check is not None and check.late
 
     def same(other: Measure) -> bool:

@@ -152,7 +152,7 @@ ARRIVAL = np.dtype(
         ("client", "u1"),  # index into ``clients``: the client host (its zone) that sent it
         ("node", "u1"),  # index into ``nodes``: the node that it was sent to
         ("attempts", "u1"),  # HTTP requests made for it
-        ("reserved", "u1"),
+        ("failure", "u1"),  # why it failed (chaos.history.failures); 0 = it did not, or a record of before that
         ("intended", "<i8"),  # ns: when the schedule wanted it sent. Latency counts from here
         ("start", "<i8"),  # ns: when the driver sent it; 0 = never (so is ``end``)
         ("end", "<i8"),  # ns: when the answer was there

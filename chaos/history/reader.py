@@ -2,7 +2,7 @@
 
 Nothing here needs the machine, the lab or the driver that made the run. Work over arrivals is vectorised:
 10 million rows (a day at 115 arrivals per second) are read in seconds. :attr:`History.arrivals` is all of them at once,
-60 bytes each; :meth:`History.batches` needs a few megabytes for any number.
+61 bytes each; :meth:`History.batches` needs a few megabytes for any number.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ OUTCOMES: tuple[str, ...] = tuple(outcome.name.lower() for outcome in Outcome)
 BATCH = 1 << 18
 """Arrivals that are in memory at once where they need not be all there."""
 ROW_GROUP = 1_000_000
-COLUMNS = ("k", "op", "outcome", "status", "client", "node", "attempts", "intended", "start", "end")
+COLUMNS = ("k", "op", "outcome", "status", "client", "node", "attempts", "failure", "intended", "start", "end")
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,8 @@ class History:
         """One row for every arrival that was scheduled until the load was stopped, ordered by ``k``.
 
         Columns: ``k`` · ``op``, ``outcome``, ``client``, ``node`` (categoricals of names; ``client`` and
-        ``node`` are missing where there was none) · ``status`` (HTTP, 0 = none) · ``attempts`` ·
+        ``node`` are missing where there was none) · ``status`` (HTTP, 0 = none) · ``attempts`` · ``failure``
+        (:class:`~chaos.history.failures.Failure`; 0 in records of earlier versions) ·
         ``intended``, ``start``, ``end`` (CLOCK_MONOTONIC ns; ``start`` and ``end`` are 0 where there was
         none) · ``latency_ms`` (end - intended; NaN for arrivals that were never sent or never answered:
         dropped and unknown).
@@ -413,6 +414,7 @@ def _join(
         "client": np.full(count, NO_INDEX, "u1"),
         "node": np.full(count, NO_INDEX, "u1"),
         "attempts": np.zeros(count, "u1"),
+        "failure": np.zeros(count, "u1"),
         "intended": np.zeros(count, "i8"),
         "start": np.zeros(count, "i8"),
         "end": np.zeros(count, "i8"),
@@ -523,7 +525,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         raise HistoryError(f"{path} cannot be read: {error}") from error
     _check_version(table.schema, path)
     frame: pd.DataFrame = table.to_pandas(split_blocks=True, self_destruct=True)
-    return _with_categoricals(frame)
+    return _with_all(frame, COLUMNS)
 
 
 def _read_batches(path: Path, columns: tuple[str, ...]) -> Iterator[pd.DataFrame]:
@@ -533,10 +535,19 @@ def _read_batches(path: Path, columns: tuple[str, ...]) -> Iterator[pd.DataFrame
     try:
         with pq.ParquetFile(path, pre_buffer=False) as file:  # a buffer made before would hold the whole file
             _check_version(file.schema_arrow, path)
-            for batch in file.iter_batches(batch_size=BATCH, columns=list(columns)):
-                yield _with_categoricals(pa.Table.from_batches([batch]).to_pandas(split_blocks=True))
+            known = [name for name in columns if name in file.schema_arrow.names]
+            for batch in file.iter_batches(batch_size=BATCH, columns=known):
+                yield _with_all(pa.Table.from_batches([batch]).to_pandas(split_blocks=True), columns)
     except (OSError, pa.ArrowException) as error:
         raise HistoryError(f"{path} cannot be read: {error}") from error
+
+
+def _with_all(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """With what a file of an earlier version lacks, in the order that was asked for."""
+    if "failure" in columns and "failure" not in frame:
+        frame["failure"] = np.zeros(len(frame), "u1")
+    frame = _with_categoricals(frame)
+    return frame if list(frame.columns) == list(columns) else frame[list(columns)]
 
 
 def _with_categoricals(frame: pd.DataFrame) -> pd.DataFrame:

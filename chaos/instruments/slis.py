@@ -345,6 +345,15 @@ def means(record: Record) -> dict[str, dict[str, float]]:
     }
 
 
+def values(record: Record) -> list[tuple[int, str, float]]:
+    """(When it was asked (ns), name, value) of each answer that has a value."""
+    return [
+        (int(each["t"]), str(each.get("name")), float(each["value"]))
+        for each in record.lines(FILE)
+        if each.get("value") is not None
+    ]
+
+
 def _observe(context: Context) -> Slis:
     return Slis(context.experiment, context.folder / "history", context.broken)
 
@@ -372,4 +381,5 @@ INSTRUMENT = Instrument(
     check_of=check_of,
     tables={"slis": means},
     redact=_redact,
+    values=values,
 )

@@ -22,6 +22,7 @@ from typing import Any
 from opensearchpy.serializer import JSONSerializer
 
 from chaos.base.ids import write_id
+from chaos.history.failures import Failure
 from chaos.history.format import ACKNOWLEDGED_ITEMS, CallerTold, ItemOutcome, Outcome
 from chaos.load.bulks import of_items
 from chaos.load.config import HelperConfig
@@ -92,7 +93,8 @@ def options(config: HelperConfig, workload: Workload, index: str, *, alias: bool
 
 class Call:
     """``numbers``: the documents. ``stopped``: whether the load is over. ``partial``, ``raised``, ``wrong``: told of an
-    answer that is no success, of an error, and of an answer that was not what was asked for, with the node."""
+    answer that is no success, of an error, and of an answer that was not what was asked for, with the node; the first
+    two say why it failed."""
 
     def __init__(
         self,
@@ -100,8 +102,8 @@ class Call:
         judge: Judge,
         stopped: Callable[[], bool],
         *,
-        partial: Callable[[int, str, int], None],
-        raised: Callable[[Exception, int], None],
+        partial: Callable[[int, str, int], Failure],
+        raised: Callable[[Exception, int], Failure],
         wrong: Callable[[str, int], None],
     ) -> None:
         self._first, self._judge, self._stopped = numbers.start, judge, stopped
@@ -116,6 +118,8 @@ class Call:
         self._asked: Sent | None = None
         self.attempts = self.length = self.status = 0
         self.node: int | None = None
+        self.failure = Failure.NONE
+        """Why its last request that failed did."""
         self.idle = False
         """Whether no request is under way, after the first: the helper may be waiting before it sends again."""
 
@@ -149,8 +153,11 @@ class Call:
             for n, item in zip(self._numbers, judged.items, strict=True):
                 self._take(n - self._first, item)
         if judged.outcome is Outcome.PARTIAL or (judged.items is not None and judged.outcome is not Outcome.OK):
-            self._partial(status, text, self.node)
+            self.failure = self._partial(status, text, self.node)
+        elif judged.outcome is Outcome.GARBLED:
+            self.failure = Failure.GARBLED
         if judged.says:
+            self.failure = Failure.WRONG
             self._wrong(judged.says, self.node)
         self.idle = True  # not before: judging lets others on, and who ends idle calls would lose what was answered
 
@@ -168,7 +175,7 @@ class Call:
         self._last = outcome
         if outcome not in _NOTHING_DONE:
             self._leave_open()
-        self._raised(error, self.node)
+        self.failure = self._raised(error, self.node)
         self.idle = True
 
     def _leave_open(self) -> None:

@@ -32,11 +32,13 @@ class Trace(dict[str, str]):
     opensearch-py hands the ``headers`` of a request to every attempt untouched; this is an empty set of them.
     """
 
-    __slots__ = ("attempts", "node")
+    __slots__ = ("attempts", "failure", "node")
 
     def __init__(self) -> None:
         self.attempts = 0
         self.node: int | None = None
+        self.failure = 0
+        """Why it failed (:class:`chaos.history.failures.Failure`); 0 where it did not."""
 
 
 class Raw(JSONSerializer):

@@ -34,6 +34,7 @@ from urllib3.exceptions import HTTPError
 from chaos.base.addresses import Address
 from chaos.base.errors import HistoryError
 from chaos.base.operations import ADMIN, PAGED, WRITING
+from chaos.history.failures import Failure
 from chaos.history.format import NO_INDEX, Outcome
 from chaos.history.items import entry
 from chaos.history.writer import (
@@ -87,8 +88,17 @@ _SLICE_S = 0.1
 _STOP_S = 0.25
 """How long is waited at once, so that a stop is heard."""
 _NAMES = [outcome.name.lower() for outcome in Outcome]
-_OK, _PARTIAL, _TIMEOUT, _DROPPED, _UNKNOWN, _WRONG = (
-    int(o) for o in (Outcome.OK, Outcome.PARTIAL, Outcome.TIMEOUT, Outcome.DROPPED, Outcome.UNKNOWN, Outcome.WRONG)
+_OK, _PARTIAL, _TIMEOUT, _DROPPED, _UNKNOWN, _GARBLED, _WRONG = (
+    int(o)
+    for o in (
+        Outcome.OK,
+        Outcome.PARTIAL,
+        Outcome.TIMEOUT,
+        Outcome.DROPPED,
+        Outcome.UNKNOWN,
+        Outcome.GARBLED,
+        Outcome.WRONG,
+    )
 )
 _PROBE_TURN = 1000
 """The number under which a balancer counts the turns of the probes; operations are below, compare-and-set is above."""
@@ -565,7 +575,7 @@ class Engine:
     def _drop(self, k: int, op: int, intended: int) -> None:
         self._dropped += 1
         self._second.dropped += 1
-        self._record(k, op, _DROPPED, 0, NO_INDEX, NO_INDEX, 0, intended, 0, 0, 0)
+        self._record(k, op, _DROPPED, 0, NO_INDEX, NO_INDEX, 0, intended, 0, 0, 0, Failure.DRIVER)
 
     def _keep_sending(self, op: int, start_ns: int) -> None:
         """One client of a closed loop: its next request leaves when the one before was answered."""
@@ -604,7 +614,8 @@ class Engine:
             outcome, status, length = self._send_bulk(bulks, k, op, client, trace, start)
         end = time.monotonic_ns()
         to = NO_INDEX if trace.node is None else trace.node
-        self._record(k, op, outcome, status, client, to, trace.attempts, intended, start, end, length)
+        failure = 0 if outcome == _OK else trace.failure
+        self._record(k, op, outcome, status, client, to, trace.attempts, intended, start, end, length, failure)
         if read is not None:
             self._release(read, op, client)
         return outcome in (_OK, _PARTIAL)
@@ -621,21 +632,23 @@ class Engine:
                 length += len(text)
                 read.take(status, text)
                 if read.outcome == _PARTIAL:
-                    self._said.partial(name, status, text, self._name_of(trace))
+                    trace.failure = self._said.partial(name, status, text, self._name_of(trace))
             if read.says:
                 self._note_wrong(k, op, trace, read.says)
             elif read.stale:
                 self._note_stale(k, op, trace)
             outcome = int(read.outcome)
+            if outcome == _GARBLED:
+                trace.failure = Failure.GARBLED
         except Timeout as fired:
             if fired is not timer:
                 raise
-            outcome = _TIMEOUT
+            outcome, trace.failure = _TIMEOUT, Failure.TIMEOUT
         except Exception as error:
             outcome, status = of_error(error)
             if status == 404 and read.began:  # the context was there, and a node that held it is not
                 outcome = Outcome.SERVER_ERROR
-            self._said.raised(name, error, self._name_of(trace))
+            trace.failure = self._said.raised(name, error, self._name_of(trace))
             if outcome == _UNKNOWN:
                 self._surprise(error)
         finally:
@@ -662,6 +675,7 @@ class Engine:
             self._change_rows.flush()  # before it is sent: what it may have changed must be known
         length, tries = 0, 0
         while True:
+            trace.failure = 0
             outcome, status, more, items = self._send(k, op, client, trace, start, (fates.due, tries > 0, plan))
             length, tries = length + more, tries + 1
             again = fates.told(outcome, items)
@@ -700,7 +714,7 @@ class Engine:
         finally:
             del self._calls[call]
         call.ended(error)
-        trace.node, trace.attempts = call.node, call.attempts
+        trace.node, trace.attempts, trace.failure = call.node, call.attempts, call.failure
         if (outcomes := call.items) is not None:
             self._record_items(k, outcomes)
         if self._told_rows is not None and not self._closed:
@@ -768,7 +782,9 @@ class Engine:
             judged = at.judge.of(asked, status, text, time.monotonic_ns())
             outcome, items = judged.outcome, judged.items
             if outcome == _PARTIAL or (items is not None and outcome != _OK):
-                self._said.partial(operation.name, status, text, self._name_of(trace))
+                trace.failure = self._said.partial(operation.name, status, text, self._name_of(trace))
+            elif outcome == _GARBLED:
+                trace.failure = Failure.GARBLED
             if judged.says:
                 self._note_wrong(k, op, trace, judged.says)
             elif judged.stale:
@@ -776,10 +792,10 @@ class Engine:
         except Timeout as fired:
             if fired is not timer:
                 raise
-            outcome = _TIMEOUT
+            outcome, trace.failure = _TIMEOUT, Failure.TIMEOUT
         except Exception as error:
             outcome, status = of_error(error)
-            self._said.raised(self._every[op].name, error, self._name_of(trace))
+            trace.failure = self._said.raised(self._every[op].name, error, self._name_of(trace))
             if outcome == _UNKNOWN:
                 self._surprise(error)
             elif outcome == _PARTIAL:
@@ -806,10 +822,12 @@ class Engine:
         start: int,
         end: int,
         length: int,
+        failure: int,
     ) -> None:
         if self._closed:
             return
-        self._rows.add(ROW.pack(k, op, outcome, status, client, node, min(attempts, 255), 0, intended, start, end))
+        tries = min(attempts, 255)
+        self._rows.add(ROW.pack(k, op, outcome, status, client, node, tries, failure, intended, start, end))
         second = self._second
         if outcome == _OK:
             second.ok[op] += 1
@@ -830,6 +848,8 @@ class Engine:
 
     def _note_stale(self, k: int, op: int, trace: Trace) -> None:
         """Write down a read that got less than must be there although it was answered in full. Rare."""
+        if not trace.failure:
+            trace.failure = Failure.DOCUMENT_MISSING
         if self._closed:
             return
         if self._stale is None:
@@ -848,6 +868,7 @@ class Engine:
 
     def _note_wrong(self, k: int, op: int, trace: Trace, says: str) -> None:
         """Write down an answer that was not what was asked for."""
+        trace.failure = Failure.WRONG
         self._wrong.note(self._every[op].name, says, self._name_of(trace), k)
 
     def _surprise(self, error: BaseException) -> None:

@@ -38,6 +38,7 @@ from urllib3.exceptions import NewConnectionError, ProtocolError, SSLError
 from chaos.base.access import Access
 from chaos.base.errors import ChaosError, HistoryError
 from chaos.base.netsock import Namespace
+from chaos.history.failures import Failure
 from chaos.history.format import NO_INDEX, Outcome
 from chaos.history.items import entry
 from chaos.history.writer import (
@@ -336,7 +337,7 @@ class Engine:
             if len(self._tasks) >= most:
                 self._dropped += 1
                 self._second.dropped += 1
-                self._record(k, op, Outcome.DROPPED, 0, NO_INDEX, NO_INDEX, 0, intended, 0, 0)
+                self._record(k, op, Outcome.DROPPED, 0, NO_INDEX, NO_INDEX, 0, intended, 0, 0, Failure.DRIVER)
                 continue
             self._sends(k, op, intended)
         await self._reach(until)
@@ -399,8 +400,10 @@ class Engine:
                 self._item_rows.add(entry(k, outcomes))
             self._told_rows.add(entry(k, call.heard))
         end = time.monotonic_ns()
-        self._record(k, op, call.outcome, call.status, zone, node, call.attempts, intended, start, end)
-        return call.outcome in _ANSWERED
+        outcome = call.outcome
+        failure = 0 if outcome is Outcome.OK else call.failure
+        self._record(k, op, outcome, call.status, zone, node, call.attempts, intended, start, end, failure)
+        return outcome in _ANSWERED
 
     def _client(self, zone: int, op: int) -> AsyncOpenSearch:
         """One client for each operation and client host, as in the first driver."""
@@ -423,10 +426,12 @@ class Engine:
         intended: int,
         start: int,
         end: int,
+        failure: int,
     ) -> None:
         if self._closed:
             return
-        self._rows.add(ROW.pack(k, op, outcome, status, client, node, min(attempts, 255), 0, intended, start, end))
+        tries = min(attempts, 255)
+        self._rows.add(ROW.pack(k, op, outcome, status, client, node, tries, failure, intended, start, end))
         second, operation = self._second, self._every[op]
         (second.ok if outcome is Outcome.OK else second.bad)[op] += 1
         if end:

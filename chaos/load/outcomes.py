@@ -22,6 +22,7 @@ from opensearchpy.exceptions import ConnectionTimeout, TransportError
 from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ProtocolError, ReadTimeoutError, SSLError
 
 from chaos.base.access import distrust
+from chaos.history.failures import Failure
 from chaos.history.format import Outcome
 from chaos.opensearch.rest import UNREADABLE, Garbled
 
@@ -162,7 +163,7 @@ def of_error(error: BaseException) -> tuple[Outcome, int]:
         cause = error.info
         if isinstance(cause, Garbled):
             return Outcome.GARBLED, cause.status
-        return (_of_connection(cause) if isinstance(cause, BaseException) else Outcome.RESET), 0
+        return (_of_connection(cause)[0] if isinstance(cause, BaseException) else Outcome.RESET), 0
     if isinstance(error, TransportError):
         status = error.status_code
         if not isinstance(status, int):
@@ -176,26 +177,47 @@ def of_error(error: BaseException) -> tuple[Outcome, int]:
         return of_status(status), status
     if isinstance(error, Garbled):
         return Outcome.GARBLED, error.status
-    return _of_connection(error), 0
+    return _of_connection(error)[0], 0
 
 
-def _of_connection(error: BaseException) -> Outcome:
+def failure_of(error: BaseException) -> Failure:
+    """Why a request without an answer that says it failed; see :func:`of_error`."""
+    cause = error.info if isinstance(error, NoConnection) else error
+    if isinstance(cause, Garbled):
+        return Failure.GARBLED
+    if isinstance(error, ConnectionTimeout) and not isinstance(cause, BaseException):
+        return Failure.TIMEOUT
+    return _of_connection(cause)[1] if isinstance(cause, BaseException) else Failure.CONNECTION_RESET
+
+
+def _of_connection(error: BaseException) -> tuple[Outcome, Failure]:
     if isinstance(error, SSLError):  # whom the client does not trust it tells nothing
-        return Outcome.REFUSED if distrust(error) else Outcome.RESET
+        if distrust(error):
+            return Outcome.REFUSED, Failure.NOT_TRUSTED
+        return Outcome.RESET, Failure.CONNECTION_RESET
     if isinstance(error, NewConnectionError):  # before ConnectTimeoutError: urllib3 makes it one of those
-        number = _errno(error)
-        if number in _OWN_FAULT:
-            return Outcome.DROPPED
-        return Outcome.TIMEOUT if number == errno.ETIMEDOUT else Outcome.REFUSED
-    if isinstance(error, ConnectTimeoutError | ReadTimeoutError | TimeoutError):
-        return Outcome.TIMEOUT
+        return _not_made(_errno(error))
+    if isinstance(error, ConnectTimeoutError):
+        return Outcome.TIMEOUT, Failure.CONNECT_TIMEOUT
+    if isinstance(error, ReadTimeoutError | TimeoutError):
+        return Outcome.TIMEOUT, Failure.TIMEOUT
     if isinstance(error, ConnectionRefusedError):
-        return Outcome.REFUSED
-    if isinstance(error, ProtocolError):  # wraps the socket's own error, if there was one
-        return Outcome.TIMEOUT if _errno(error) == errno.ETIMEDOUT else Outcome.RESET
-    if isinstance(error, OSError | HTTPException):
-        return Outcome.RESET
-    return Outcome.UNKNOWN
+        return Outcome.REFUSED, Failure.CONNECTION_REFUSED
+    if isinstance(error, ProtocolError) and _errno(error) == errno.ETIMEDOUT:  # wraps the socket's own, if there is one
+        return Outcome.TIMEOUT, Failure.TIMEOUT
+    if isinstance(error, ProtocolError | OSError | HTTPException):
+        return Outcome.RESET, Failure.CONNECTION_RESET
+    return Outcome.UNKNOWN, Failure.OTHER
+
+
+def _not_made(number: int | None) -> tuple[Outcome, Failure]:
+    """Why no connection was made, by the errno of the socket."""
+    if number in _OWN_FAULT:
+        return Outcome.DROPPED, Failure.DRIVER
+    if number == errno.ETIMEDOUT:
+        return Outcome.TIMEOUT, Failure.CONNECT_TIMEOUT
+    unreachable = number in (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN)
+    return Outcome.REFUSED, Failure.UNREACHABLE if unreachable else Failure.CONNECTION_REFUSED
 
 
 def _errno(error: BaseException) -> int | None:

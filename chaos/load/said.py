@@ -3,7 +3,8 @@
 A status alone does not tell a wrong request from a cluster that refuses a right one, nor an overload from a search that
 somebody cancelled; the body does. So the first answer of each operation, status and type of error is written down
 (``answer.error`` in ``driver.jsonl``: ``op``, ``status``, ``type``, ``reason``, ``node``), and the ``self`` event of
-each second counts them (``errors``: [operation, status, type, reason of a cancellation or null, how many]). Types are
+each second counts them (``errors``: [operation, status, type, reason of a cancellation or null, how many]). Each answer
+also has one word of a small vocabulary (:mod:`chaos.history.failures`), which stands beside its arrival. Types are
 those of OpenSearch (``error.root_cause``, ``failed_shards``, ``_shards.failures`` and their causes). Of a cancelled
 task the reason counts too, because it says who cancelled it (:mod:`chaos.history.cancelled`).
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -24,7 +25,9 @@ from opensearchpy.exceptions import TransportError
 
 from chaos.history.cancelled import TYPE as CANCELLED
 from chaos.history.cancelled import By, by
+from chaos.history.failures import Failure, of_answer
 from chaos.load import bulks
+from chaos.load.outcomes import failure_of
 from chaos.opensearch.rest import UNREADABLE
 
 MOST = 40
@@ -50,33 +53,35 @@ class Said:
         self._known: set[Kind] = set()
         self._second: Counter[Kind] = Counter()
 
-    def raised(self, op: str, error: BaseException, node: str | None) -> None:
-        """A request that opensearch-py raised for; one without an answer says nothing."""
+    def raised(self, op: str, error: BaseException, node: str | None) -> Failure:
+        """A request that opensearch-py raised for, and why; one without an answer says nothing."""
         if isinstance(error, TransportError) and isinstance(error.status_code, int):
-            self._note(op, error.status_code, error.info, node)
+            return self._note(op, error.status_code, error.info, node)
+        return failure_of(error)
 
-    def partial(self, op: str, status: int, text: str | bytes, node: str | None) -> None:
-        """An answer of status 2xx that says of itself that something is missing."""
+    def partial(self, op: str, status: int, text: str | bytes, node: str | None) -> Failure:
+        """An answer of status 2xx that says of itself that something is missing, and why."""
         try:
             body = json.loads(text)
             if isinstance(body, dict) and isinstance(body.get("items"), list):
-                for of_item, item in bulks.failures(body["items"]):
-                    self._note(op, of_item, item, node)
-            elif isinstance(body, dict) and isinstance(body.get("responses"), list):
-                for part in body["responses"]:
-                    self._note(op, int(part.get("status", status)), part, node)
-            else:
-                self._note(op, status, body, node)
+                items = body["items"]
+                every = [self._note(op, of_item, item, node) for of_item, item in bulks.failures(items)]
+                return _first(every) if every else _first(_of_whole(item) for each in items for item in each.values())
+            if isinstance(body, dict) and isinstance(body.get("responses"), list):
+                parts = body["responses"]
+                return _first(self._note(op, int(part.get("status", status)), part, node) for part in parts)
+            return self._note(op, status, body, node)
         except UNREADABLE:
-            return
+            return Failure.OTHER
 
     def taken(self) -> list[list[Any]]:
         """What was counted since this was last asked for."""
         counted, self._second = self._second, Counter()
         return [[*kind, number] for kind, number in counted.items()]
 
-    def _note(self, op: str, status: int, body: Any, node: str | None) -> None:
-        for type_, reason in told(body):
+    def _note(self, op: str, status: int, body: Any, node: str | None) -> Failure:
+        errors = told(body)
+        for type_, reason in errors:
             why = _NUMBERS.sub("#", reason)[:CHARACTERS] if type_ == CANCELLED else None
             kind: Kind = (op, status, type_, why)
             if kind not in self._known:
@@ -86,6 +91,35 @@ class Said:
                     self._known.add(kind)
                     self._write("answer.error", op=op, status=status, type=type_, reason=reason, node=node)
             self._second[kind] += 1
+        return of_answer(status, errors) if errors or (status >= 400 and not _absent(body)) else _of_whole(body)
+
+
+def _absent(body: Any) -> bool:
+    """Whether a get found nothing: the one 404 that is an answer."""
+    return isinstance(body, Mapping) and body.get("found") is False
+
+
+def _of_whole(body: Any) -> Failure:
+    """Why an answer that names no error is not whole; NONE where it is."""
+    if not isinstance(body, Mapping):
+        return Failure.OTHER
+    if body.get("timed_out") is True:
+        return Failure.SEARCH_TIMED_OUT
+    if body.get("found") is False:
+        return Failure.DOCUMENT_MISSING
+    shards = body.get("_shards")
+    if isinstance(shards, Mapping) and "hits" in body:  # OpenSearch leaves out the failures of shards without a copy
+        successful, total = shards.get("successful"), shards.get("total")
+        if isinstance(successful, int) and isinstance(total, int) and successful < total:
+            return Failure.NO_SHARD
+    if isinstance(shards, Mapping) and shards.get("failed") and "hits" not in body:
+        return Failure.COPY_FAILED
+    return Failure.NONE
+
+
+def _first(several: Iterable[Failure]) -> Failure:
+    """The first that is known; all are looked at, because looking counts them."""
+    return next(iter([each for each in several if each not in (Failure.NONE, Failure.OTHER)]), Failure.OTHER)
 
 
 def told(body: Any) -> list[tuple[str, str]]:

@@ -19,6 +19,7 @@ from load_stub import WRONG, Server, serving
 from chaos.base.paths import ProcessIdentity
 from chaos.base.rates import Profile, ramp, steps
 from chaos.history import History
+from chaos.history.failures import Failure
 from chaos.history.format import ARRIVAL
 from chaos.history.format import SCHEDULED as PLANNED
 from chaos.history.writer import ARRIVALS, CAS, DRIVER_EVENTS, PROBES, SCHEDULED, STALE
@@ -231,6 +232,18 @@ def test_every_scheduled_arrival_has_one_outcome_and_each_answer_its_own(run, dr
         found = set(zip(rows.op, rows.outcome, rows.status, strict=True))
         assert found == expected[mode], mode
     assert set(frame.node) == {"a-data"} and set(frame.client) == {"a"} and set(frame.attempts) == {1}
+    why = {mode: {(row.op, Failure(row.failure)) for row in rows.itertuples()} for mode, rows in seen.items()}
+    assert why == {
+        "ok": {("read", Failure.NONE), ("write", Failure.NONE)},
+        "partial": {("read", Failure.NO_SHARD), ("write", Failure.COPY_FAILED)},
+        "429": {("read", Failure.OTHER_REJECTION), ("write", Failure.OTHER_REJECTION)},
+        "503": {("read", Failure.OTHER_REJECTION), ("write", Failure.OTHER_REJECTION)},
+        "reset": {("read", Failure.CONNECTION_RESET), ("write", Failure.CONNECTION_RESET)},
+        "timed_out": {("read", Failure.SEARCH_TIMED_OUT), ("write", Failure.NONE)},
+        "refused": {("read", Failure.CONNECTION_REFUSED), ("write", Failure.CONNECTION_REFUSED)},
+    }
+    assert not frame.failure[frame.outcome == "ok"].any()
+    assert frame.failure[frame.outcome != "ok"].all()
 
     stop = next(event for event in history.driver if event["kind"] == "driver.stop")
     assert stop["reason"] == "stopped"

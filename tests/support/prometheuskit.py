@@ -9,13 +9,14 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 from chaos.definitions.experiment import Experiment
 from chaos.definitions.slis import Sli
@@ -126,6 +127,41 @@ def _free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
+
+
+PROMTOOL = shutil.which("promtool")
+
+
+@contextmanager
+def stored(folder: Path, metrics: Path) -> Iterator[str]:
+    """A Prometheus that scrapes nothing and has what a file of time-stamped metrics holds; its address."""
+    data, port = folder / "data", _free_port()
+    command = [str(PROMTOOL), "tsdb", "create-blocks-from", "openmetrics", str(metrics), str(data)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    (folder / "prometheus.yml").write_text("global: {}\n")
+    command = [
+        str(PROMETHEUS),
+        f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={data}",
+        "--storage.tsdb.retention.time=50y",
+        f"--web.listen-address=127.0.0.1:{port}",
+    ]
+    with open(folder / "prometheus.log", "wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+    url = f"http://127.0.0.1:{port}"
+
+    def ready() -> bool:
+        with suppress(requests.RequestException):
+            return requests.get(f"{url}/-/ready", timeout=1).status_code == 200
+        return False
+
+    try:
+        assert wait_until(ready, PATIENCE, every=0.2), (folder / "prometheus.log").read_text()[-2000:]
+        yield url
+    finally:
+        process.kill()
+        process.wait()
 
 
 @contextmanager

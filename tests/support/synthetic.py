@@ -423,6 +423,8 @@ class Story:
     measured: bool = True
     """Whether the driver measured the machine's processors."""
     lag: float = 0.0011
+    failures: dict[Outcome, int] = field(default_factory=dict)
+    """Why arrivals failed (:class:`chaos.history.failures.Failure`), by their outcome; empty: as in earlier records."""
     dies_at: float | None = None
     """Seconds after the load's start at which runner and driver are gone."""
     end: str = "finished"
@@ -708,6 +710,8 @@ class Story:
                 rows["client"] = np.arange(len(t)) % len(CLIENTS)
                 rows["node"] = np.arange(len(t)) % 2
                 rows["attempts"] = 1
+                for kind, failure in self.failures.items():
+                    rows["failure"][outcome == kind] = failure
                 parts.append(rows)
             begin += chapter.seconds
         rows = np.concatenate(parts)
@@ -746,12 +750,13 @@ class Story:
         rest = pd.DataFrame(
             {
                 name: finished[name].astype(np.int64)
-                for name in ("k", "outcome", "status", "client", "node", "attempts", "start", "end")
+                for name in ("k", "outcome", "status", "client", "node", "attempts", "failure", "start", "end")
             }
         )
         frame = frame.merge(rest, on="k", how="left")
         frame["outcome"] = frame["outcome"].fillna(int(Outcome.UNKNOWN)).astype(int)
         frame[["start", "end"]] = frame[["start", "end"]].fillna(0).astype(np.int64)
+        frame["failure"] = frame["failure"].fillna(0).astype(np.uint8)
         frame["op"] = pd.Categorical.from_codes(frame["op"].to_numpy(), categories=list(self.ops))
         frame["outcome"] = pd.Categorical.from_codes(frame["outcome"].to_numpy(), categories=list(OUTCOMES))
         for name, table in (("client", CLIENTS), ("node", NODES)):

@@ -142,6 +142,23 @@ def test_compacting_keeps_every_arrival_and_can_be_repeated(run):
     pd.testing.assert_frame_equal(History.open(run).arrivals, before)
 
 
+def test_why_arrivals_failed_is_kept_and_a_file_of_before_says_of_none(run):
+    rows = schedule(run, 100)
+    finish(run, rows, outcome=rows["k"] % 4, failure=rows["k"] % 4)
+    before = History.open(run).arrivals
+    assert before.failure.tolist() == (before.k % 4).tolist()
+    target = compact(run)
+    pd.testing.assert_frame_equal(History.open(run).arrivals, before)
+    table = pq.read_table(target)
+    pq.write_table(table.drop_columns(["failure"]), target)
+    old = History.open(run)
+    assert not old.arrivals.failure.any()
+    assert list(old.arrivals.columns) == list(before.columns)
+    (batch,) = History.open(run).batches(("k", "failure", "op"))
+    assert list(batch.columns) == ["k", "failure", "op"] and not batch.failure.any()
+    pd.testing.assert_frame_equal(old.arrivals.drop(columns="failure"), before.drop(columns="failure"))
+
+
 def test_a_file_that_is_older_than_an_outcome_is_read_as_before(run):
     """Outcomes are appended and never numbered anew."""
     assert OUTCOMES[:10] == (

@@ -16,6 +16,7 @@ import pytest
 from urllib3.exceptions import ReadTimeoutError
 
 from chaos.base.access import PLAIN
+from chaos.history.failures import Failure
 from chaos.history.format import CallerTold, ItemOutcome, Outcome
 from chaos.load.calls import CURRENT, Call, Stopped, options
 from chaos.load.clients import clients, helpers
@@ -24,6 +25,7 @@ from chaos.load.connections import by_default_policy
 from chaos.load.known import Known
 from chaos.load.pool import Headers
 from chaos.load.right import Judge
+from chaos.load.said import Said
 from chaos.load.workloads.documents import WORKLOAD
 
 BULK, STREAMING = "helpers.bulk", "helpers.streaming_bulk"
@@ -100,8 +102,15 @@ def call(
     for connection in client.transport.connection_pool.connections:
         connection.pool = nodes
     judge = Judge(WORKLOAD, Known(WORKLOAD.found_by, 0), "chaos", copies=3)
-    notes = {"partial": lambda *_: None, "raised": lambda *_: None, "wrong": lambda *_: None}
-    made = Call(range(FIRST, FIRST + items), judge, stopped, **notes)  # type: ignore[arg-type]
+    said = Said(lambda *_, **__: None)
+    made = Call(
+        range(FIRST, FIRST + items),
+        judge,
+        stopped,
+        partial=lambda status, text, _: said.partial("write", status, text, None),
+        raised=lambda error, _: said.raised("write", error, None),
+        wrong=lambda *_: None,
+    )
     CURRENT.set(made)
     config = HelperConfig(kind=kind, initial_backoff_s=0.0, **given)
     error: Exception | None = None
@@ -229,3 +238,26 @@ def test_bodies_are_compressed_where_they_are_to_be() -> None:
 def test_clients_and_helpers_are_found_as_files() -> None:
     assert set(clients()) == {"load-balancer", "pinned", "opensearch-py"}
     assert {BULK, STREAMING} <= set(helpers())
+
+
+@pytest.mark.parametrize(
+    ("steps", "failure"),
+    [
+        ((taken,), Failure.NONE),
+        ((refused(429),), Failure.OTHER_REJECTION),
+        ((refused(403, "cluster_block_exception"),), Failure.BLOCKED),
+        ((whole(503),), Failure.GATEWAY),  # without a content type the library reads no JSON, nor does the word
+        ((reset,), Failure.CONNECTION_RESET),
+        ((slow,), Failure.TIMEOUT),
+        ((short,), Failure.WRONG),
+    ],
+    ids=lambda value: "" if isinstance(value, tuple) else value.label,
+)
+def test_why_the_last_request_that_failed_did(steps: tuple[Step, ...], failure: Failure) -> None:
+    made, _ = call(Nodes(*steps), raise_on_error=False, raise_on_exception=False, max_retries=0)
+    assert made.failure is failure
+
+
+def test_what_was_taken_at_last_leaves_its_first_refusal_to_be_passed_over() -> None:
+    made, _ = call(Nodes(refused(429), taken), raise_on_error=False, max_retries=2)
+    assert made.outcome is Outcome.OK  # whose row has no word, whatever came before

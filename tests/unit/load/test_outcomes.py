@@ -8,8 +8,9 @@ import pytest
 from opensearchpy import exceptions
 from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ProtocolError, ReadTimeoutError, SSLError
 
+from chaos.history.failures import Failure
 from chaos.history.format import Outcome
-from chaos.load.outcomes import of_answer, of_error, of_status
+from chaos.load.outcomes import failure_of, of_answer, of_error, of_status
 from chaos.opensearch.rest import Garbled
 
 
@@ -103,27 +104,37 @@ def wrapped(error):
 
 
 @pytest.mark.parametrize(
-    ("error", "outcome"),
+    ("error", "outcome", "failure"),
     [
-        (new_connection(errno.ECONNREFUSED), Outcome.REFUSED),
-        (new_connection(errno.EHOSTUNREACH), Outcome.REFUSED),
-        (new_connection(errno.ETIMEDOUT), Outcome.TIMEOUT),
-        (new_connection(errno.EMFILE), Outcome.DROPPED),  # the driver's own limit, not the cluster's fault
-        (new_connection(errno.EADDRNOTAVAIL), Outcome.DROPPED),
-        (ConnectTimeoutError(None, "x"), Outcome.TIMEOUT),
-        (ReadTimeoutError(None, "/", "x"), Outcome.TIMEOUT),
-        (ProtocolError("Connection aborted.", ConnectionResetError(errno.ECONNRESET, "x")), Outcome.RESET),
-        (ProtocolError("Connection aborted.", OSError(errno.ETIMEDOUT, "x")), Outcome.TIMEOUT),
-        (ProtocolError("Connection broken"), Outcome.RESET),
-        (ConnectionRefusedError(errno.ECONNREFUSED, "x"), Outcome.REFUSED),
-        (BrokenPipeError(errno.EPIPE, "x"), Outcome.RESET),
-        (SSLError(ssl.SSLCertVerificationError(1, "certificate verify failed")), Outcome.REFUSED),
-        (SSLError(ssl.SSLEOFError(8, "EOF occurred")), Outcome.RESET),
+        (new_connection(errno.ECONNREFUSED), Outcome.REFUSED, Failure.CONNECTION_REFUSED),
+        (new_connection(errno.EHOSTUNREACH), Outcome.REFUSED, Failure.UNREACHABLE),
+        (new_connection(errno.ETIMEDOUT), Outcome.TIMEOUT, Failure.CONNECT_TIMEOUT),
+        (
+            new_connection(errno.EMFILE),
+            Outcome.DROPPED,
+            Failure.DRIVER,
+        ),  # the driver's own limit, not the cluster's fault
+        (new_connection(errno.EADDRNOTAVAIL), Outcome.DROPPED, Failure.DRIVER),
+        (ConnectTimeoutError(None, "x"), Outcome.TIMEOUT, Failure.CONNECT_TIMEOUT),
+        (ReadTimeoutError(None, "/", "x"), Outcome.TIMEOUT, Failure.TIMEOUT),
+        (
+            ProtocolError("Connection aborted.", ConnectionResetError(errno.ECONNRESET, "x")),
+            Outcome.RESET,
+            Failure.CONNECTION_RESET,
+        ),
+        (ProtocolError("Connection aborted.", OSError(errno.ETIMEDOUT, "x")), Outcome.TIMEOUT, Failure.TIMEOUT),
+        (ProtocolError("Connection broken"), Outcome.RESET, Failure.CONNECTION_RESET),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "x"), Outcome.REFUSED, Failure.CONNECTION_REFUSED),
+        (BrokenPipeError(errno.EPIPE, "x"), Outcome.RESET, Failure.CONNECTION_RESET),
+        (SSLError(ssl.SSLCertVerificationError(1, "certificate verify failed")), Outcome.REFUSED, Failure.NOT_TRUSTED),
+        (SSLError(ssl.SSLEOFError(8, "EOF occurred")), Outcome.RESET, Failure.CONNECTION_RESET),
     ],
 )
-def test_connection_errors_bare_and_as_opensearch_py_wraps_them(error, outcome):
+def test_connection_errors_bare_and_as_opensearch_py_wraps_them(error, outcome, failure):
     assert of_error(error) == (outcome, 0)
     assert of_error(wrapped(error)) == (outcome, 0)
+    assert failure_of(error) is failure
+    assert failure_of(wrapped(error)) is failure
 
 
 @pytest.mark.parametrize("status", [0, 200, 201, 404, 503])

@@ -12,6 +12,7 @@ from opensearchpy.exceptions import ConnectionTimeout, TransportError
 
 from chaos.history import cancelled
 from chaos.history.cancelled import By
+from chaos.history.failures import Failure
 from chaos.load.said import CHARACTERS, DEEPEST, EACH, MOST, Said, told
 
 WINDOW = (
@@ -175,3 +176,92 @@ def test_a_shard_that_says_who_cancelled_is_heard_before_one_that_does_not() -> 
 )
 def test_who_cancelled(reason: str | None, who: By) -> None:
     assert cancelled.by(reason) is who
+
+
+def search(**shards: int) -> dict[str, Any]:
+    return {"timed_out": False, "_shards": {"total": 3, "successful": 3, "failed": 0, **shards}, "hits": {"hits": []}}
+
+
+def item(**more: Any) -> dict[str, Any]:
+    return {"create": {"_id": "w-1", "status": 201, "_shards": {"total": 3, "successful": 3, "failed": 0}, **more}}
+
+
+PRESSURE = {
+    "type": "rejected_execution_exception",
+    "reason": "rejected execution of coordinating operation [coordinating_and_primary_bytes=0, replica_bytes=0]",
+}
+
+
+@pytest.mark.parametrize(
+    ("body", "failure"),
+    [
+        (search(successful=2), Failure.NO_SHARD),
+        ({**search(), "timed_out": True}, Failure.SEARCH_TIMED_OUT),
+        (
+            {**search(failed=1), "_shards": {"failures": [shard_failure("node_disconnected_exception", "x")]}},
+            Failure.NODE_CONNECTION_LOST,
+        ),
+        (search(), Failure.NONE),
+        ({"found": False}, Failure.DOCUMENT_MISSING),
+        ({"result": "created", "_shards": {"total": 3, "successful": 2, "failed": 1}}, Failure.COPY_FAILED),
+        (
+            {
+                "result": "created",
+                "_shards": {
+                    "failed": 1,
+                    "failures": [shard_failure("no_node_available_exception", "unknown node [x]")],
+                },
+            },
+            Failure.NODE_CONNECTION_LOST,
+        ),
+        ({"errors": True, "items": [item(), item(status=429, error=PRESSURE)]}, Failure.INDEXING_PRESSURE),
+        (
+            {
+                "errors": True,
+                "items": [item(status=500, error={"type": "odd", "reason": "x"}), item(status=429, error=PRESSURE)],
+            },
+            Failure.INDEXING_PRESSURE,
+        ),
+        ({"errors": True, "items": [item(status=500, error={"type": "odd", "reason": "x"})]}, Failure.OTHER),
+        ({"errors": False, "items": [item(), item(_shards={"total": 3, "failed": 1})]}, Failure.COPY_FAILED),
+        (
+            {
+                "responses": [
+                    search(),
+                    {
+                        "status": 503,
+                        "error": {"type": "search_phase_execution_exception", "reason": "all shards failed"},
+                    },
+                ]
+            },
+            Failure.NO_SHARD,
+        ),
+        ([], Failure.OTHER),
+    ],
+)
+def test_why_an_answer_of_2xx_is_not_whole(events: Events, body: Any, failure: Failure) -> None:
+    assert Said(events).partial("read", 200, json.dumps(body), None) is failure
+
+
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        (refused(429, {"error": PRESSURE, "status": 429}), Failure.INDEXING_PRESSURE),
+        (refused(503, "OpenSearch Security not initialized."), Failure.SECURITY_NOT_INITIALISED),
+        (refused(503, "<html>"), Failure.GATEWAY),
+        (refused(404, {"_index": "x", "_id": "1", "found": False}), Failure.DOCUMENT_MISSING),
+        (refused(401, "Unauthorized"), Failure.NOT_AUTHENTICATED),
+        (refused(409, {"error": {"type": "version_conflict_engine_exception", "reason": "x"}}), Failure.CONFLICT),
+        (ConnectionTimeout("TIMEOUT", "x", TimeoutError()), Failure.TIMEOUT),
+        (ValueError("x"), Failure.OTHER),
+    ],
+)
+def test_why_a_request_raised(events: Events, error: Exception, failure: Failure) -> None:
+    assert Said(events).raised("read", error, None) is failure
+
+
+def test_a_request_has_its_word_also_beyond_the_kinds_that_are_told_apart(events: Events) -> None:
+    said = Said(events)
+    for number in range(2 * MOST):
+        said.raised("read", refused(500, {"error": {"type": f"t{number}", "reason": "x"}}), None)
+    assert said.raised("read", refused(429, {"error": PRESSURE, "status": 429}), None) is Failure.INDEXING_PRESSURE
