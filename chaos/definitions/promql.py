@@ -1,7 +1,7 @@
 """What an alert's PromQL reads: the series that must be there before an empty answer means that all is well.
 
-An alert's expression is a filter: ``disk_used > 0.9`` answers nothing while the disk has room, and nothing as well where
-no exporter knows ``disk_used``. So two things are taken from its tree (parsed by ``promql-parser``, which knows the
+An alert's expression is a filter: ``disk_used > 0.9`` answers nothing while the disk has room, and nothing as well
+where no exporter knows ``disk_used``. So two things are taken from its tree (parsed by ``promql-parser``, which knows the
 language of Prometheus 2.45):
 
 * its *selectors*, without ``offset`` and ``@``: each must name series that exist;
@@ -26,12 +26,7 @@ from chaos.base.units import Malformed
 ABSENCE = ("absent", "absent_over_time")
 COMPARISONS = ("==", "!=", "<", ">", "<=", ">=")
 SETS = ("and", "or", "unless")
-_OPERATORS = {
-    promql.MatchOp.Equal: "=",
-    promql.MatchOp.NotEqual: "!=",
-    promql.MatchOp.Re: "=~",
-    promql.MatchOp.NotRe: "!~",
-}
+_OPERATORS = {"MatchOp.Equal": "=", "MatchOp.NotEqual": "!=", "MatchOp.Re": "=~", "MatchOp.NotRe": "!~"}
 
 
 @dataclass(frozen=True)
@@ -108,4 +103,4 @@ def _plain(selector: promql.VectorSelector) -> str:
 
 def _matcher(given: promql.Matcher) -> str:
     value = given.value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'{given.name}{_OPERATORS[given.op]}"{value}"'
+    return f'{given.name}{_OPERATORS[str(given.op)]}"{value}"'

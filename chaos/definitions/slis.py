@@ -32,7 +32,7 @@ QUANTITIES = ("max", "min", "mean", "last")
 FIRES, FIRING = "fires", "firing"
 """Of alert rules: seconds from a phase's begin until one fires, and how many fire at once at most."""
 OF_ALERTS: dict[str, Unit] = {FIRES: "duration", FIRING: "count"}
-EVERY_QUANTITY: dict[str, Unit] = {**dict.fromkeys(QUANTITIES, "number"), **OF_ALERTS}  # type: ignore[arg-type]
+EVERY_QUANTITY: dict[str, Unit] = {**dict.fromkeys(QUANTITIES, "number"), **OF_ALERTS}
 SLI_NAME = r"^[a-z][a-z0-9_]*$"
 SliName = Annotated[str, Field(pattern=SLI_NAME)]
 METRICS: dict[str, Unit] = {
@@ -147,8 +147,8 @@ class SliAccess(Strict):
 
 
 class Sli(Strict):
-    """A number that a Prometheus knows, asked every few seconds from the warm-up to the end: a query, or how many alerts
-    of these rules fire."""
+    """A number that a Prometheus knows, asked every few seconds from the warm-up to the end: a query, or how many
+    alerts of these rules fire."""
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["query"]}, {"required": ["rules"]}]})
 
