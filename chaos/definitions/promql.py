@@ -1,8 +1,8 @@
 """What an alert's PromQL reads: the series that must be there before an empty answer means that all is well.
 
 An alert's expression is a filter: ``disk_used > 0.9`` answers nothing while the disk has room, and nothing as well
-where no exporter knows ``disk_used``. So two things are taken from its tree (parsed by ``promql-parser``, which knows the
-language of Prometheus 2.45):
+where no exporter knows ``disk_used``. So two things are taken from its tree (parsed by ``promql-parser``, which knows
+the language of Prometheus 2.45):
 
 * its *selectors*, without ``offset`` and ``@``: each must name series that exist;
 * its *operands*: the largest parts below its filters (comparisons, ``and``, ``or``, ``unless``), each of which answers
