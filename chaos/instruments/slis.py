@@ -278,20 +278,21 @@ def _fires(
     if first is None:
         if hole is not None:
             return Measure.missing("seconds", f"no answer in which it fires, and {hole}")
-        return Measure(span.seconds, "seconds", "no alert fired in the phase", Bound.MORE_THAN)
+        last = max((int(each["t"]) for each in answers if each.get("value") is not None), default=None)
+        if last is None:
+            return Measure.missing("seconds", _nothing(answers))
+        return Measure((last - span.start) / SECOND, "seconds", "no alert fired in the phase", Bound.MORE_THAN)
     before = [each for each in record.lines(FILE) if each.get("name") == name and int(each["t"]) < span.start]
     known = [*before[-1:], *itertools.takewhile(lambda each: each is not first, answers)]
     if known and known[0].get("value"):
         return Measure.missing("seconds", "an alert fired already when the phase began, so the phase did not make it")
     if not any(each.get("value") == 0 for each in known):
-        return Measure.missing(
-            "seconds", f"it fires at the first answer, and before that nothing is known{_reasons(known)}"
-        )
-    took = (_heard(first) - span.start) / SECOND
+        says = "an alert fires at the first answer, and nothing is known of the time before"
+        return Measure.missing("seconds", f"{says}{_reasons(known)}")
+    heard = _heard(first)
     fired = " and ".join(map(str, first.get("alerts") or ())) or "an alert"
-    return Measure(
-        took, "seconds", f"{verbatim(fired)} fired at {text.seconds(record.since_start(_heard(first)) or 0.0)}"
-    )
+    says = f"{verbatim(fired)} fired at {text.seconds(record.since_start(heard) or 0.0)}"
+    return Measure((heard - span.start) / SECOND, "seconds", says)
 
 
 def _short(quantity: str) -> str:

@@ -28,8 +28,6 @@ Labels = frozenset[tuple[str, str]]
 STEPS = 1000
 """Of a range query at most."""
 NO_DATA = "no data of a rule"
-NAMED = 3
-"""Rules without data that are named at most."""
 
 
 @dataclass
@@ -233,13 +231,13 @@ def _labels(element: Mapping[str, Any]) -> Labels:
 
 def _without(lacking: list[tuple[AlertRule, Answer]], at: float) -> Answer:
     """The answer that is none: of which rules nothing is known, and why."""
-    named = "; ".join(f"{rule.alert}: {why.sentence}" for rule, why in lacking[:NAMED])
-    more = f"; and {len(lacking) - NAMED} rules more" if len(lacking) > NAMED else ""
+    rule, first = lacking[0]
+    others = f"{len(lacking)} rules, one of them " if len(lacking) > 1 else ""
     whys = [why for _, why in lacking]
     return Answer(
         at=at,
         why=NO_DATA,
-        said=one_line(named + more),
+        said=one_line(f"{others}{rule.alert}: {first.sentence}"),
         wrong=any(why.wrong for why in whys),
         reached=all(why.reached for why in whys),
     )
