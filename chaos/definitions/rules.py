@@ -89,6 +89,8 @@ class GroupInFile(Strict):
     def _now(self) -> Self:
         if self.query_offset:
             raise Malformed("query_offset evaluates in the past, which is not done here: expected none")
+        if self.limit:
+            raise Malformed("limit drops all alerts of a rule that has more, which is not done here: expected none")
         return self
 
 

@@ -21,7 +21,7 @@ RECORD = Record(run([], []))
 def measured(
     quantity: str, values: list[float | None], comparison: str, value: float, first: float = 31.0
 ) -> tuple[Measure, Verdict]:
-    """The check, with these answers from ``first`` on; those before 30 s are of the phase before slow, which lasts 40."""
+    """The check, with these answers from ``first`` on; those before 30 s are of the phase before slow, of 40 s."""
     seen = [
         line(first + EVERY * n, each, **({"alerts": ["IsRed"]} if each else {}), took_ms=10.0)
         for n, each in enumerate(values)

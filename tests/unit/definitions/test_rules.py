@@ -157,6 +157,7 @@ def test_what_is_wrong_is_told(given: str, message: str) -> None:
         ("alert: Slow", "alarm: Slow", 'unknown key "alarm": did you mean "alert"?'),
         ("alert: Slow", "annotations: {}", "a rule alerts or records: expected alert or record"),
         ("    labels: {team: search}", "    query_offset: 1m", "query_offset evaluates in the past"),
+        ("    labels: {team: search}", "    limit: 5", "limit drops all alerts of a rule that has more"),
         ("groups:", "groups", "alerts.yml:"),
     ],
 )
