@@ -249,7 +249,7 @@ def measure(record: Record, wanted: Expected, span: Span) -> Measure:
     evidence = {"values": len(seen), "due": due, "every": every}
     hole = _hole(record, span, [at for at, _ in seen], answers, every, due)
     if quantity == FIRES:
-        return _fires(record, name, wanted, span, answers, hole)
+        return _fires(record, name, wanted, span, answers, hole, every)
     if not seen:
         return Measure.missing(unit, hole or _nothing(answers), **evidence)
     value, says = _value(record, quantity, seen)
@@ -271,7 +271,13 @@ def _heard(answer: Mapping[str, Any]) -> int:
 
 
 def _fires(
-    record: Record, name: str, wanted: Expected, span: Span, answers: Sequence[Mapping[str, Any]], hole: str | None
+    record: Record,
+    name: str,
+    wanted: Expected,
+    span: Span,
+    answers: Sequence[Mapping[str, Any]],
+    hole: str | None,
+    every: float,
 ) -> Measure:
     """Seconds from the phase's begin until the first answer in which an alert fires."""
     first = next((each for each in answers if each.get("value")), None)
@@ -286,10 +292,14 @@ def _fires(
     known = [*before[-1:], *itertools.takewhile(lambda each: each is not first, answers)]
     if known and known[0].get("value"):
         return Measure.missing("seconds", "an alert fired already when the phase began, so the phase did not make it")
-    if not any(each.get("value") == 0 for each in known):
+    silent = [int(each["t"]) for each in known if each.get("value") == 0]
+    if not silent:
         says = "an alert fires at the first answer, and nothing is known of the time before"
         return Measure.missing("seconds", f"{says}{_reasons(known)}")
     heard = _heard(first)
+    latest = span.start + wanted.value * SECOND
+    if heard - silent[-1] > HOLE * every * SECOND and silent[-1] < latest < heard:
+        return Measure.missing("seconds", f"an alert fires after a time of which nothing is known{_reasons(known[1:])}")
     fired = " and ".join(map(str, first.get("alerts") or ())) or "an alert"
     says = f"{verbatim(fired)} fired at {text.seconds(record.since_start(heard) or 0.0)}"
     return Measure((heard - span.start) / SECOND, "seconds", says)

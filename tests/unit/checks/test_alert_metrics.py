@@ -60,6 +60,7 @@ def test_one_that_never_fires_fails_what_the_phase_was_long_enough_for() -> None
         ([1] * 8, 31.0, "nothing is known of the time before"),
         ([0, None, None, None, 0, 0, 0, 0], 31.0, "no data from"),
         ([], 31.0, "no data from"),
+        ([0, 0, 0, 0, None, None, None, 1], 31.0, "an alert fires after a time of which nothing is known: no series"),
     ],
 )
 def test_what_is_not_known_is_inconclusive(values: list[float | None], first: float, says: str) -> None:
