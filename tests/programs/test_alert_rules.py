@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
-from prometheuskit import PROMTOOL, Backfilled, backfilled, needed
+from exporterkit import exporting
+from prometheuskit import PATIENCE, PROMTOOL, Backfilled, backfilled, free_port, needed, started
 
 from chaos.definitions.loading import load_rules
 from chaos.definitions.slis import ResolvedSli
 from chaos.opensearch.alerts import NO_DATA, AlertAsker
 from chaos.opensearch.prometheus import Answer
 from chaos.registry import load_experiment
+from chaos.targets.labs.processes import wait_until
 
 pytestmark = [needed, pytest.mark.skipif(PROMTOOL is None, reason="no promtool here: apt-get install prometheus")]
 RULES = Path(__file__).parents[1] / "support" / "rules" / "opensearch-alerts.yml"
@@ -198,3 +202,59 @@ def test_a_dry_run_asks_the_rules_and_says_no_data(servers: dict[str, Backfilled
     assert "a guard that has no data cannot be evaluated" in said
     bad = dry_run(tmp_path, servers["firing"].url)
     assert bad.returncode == 2 and "OpensearchIsRed" in bad.stderr and "fires already" in bad.stderr
+
+
+class Lab:
+    """What a lab's node would answer to the stand-in for the exporter."""
+
+    status = "green"
+    available = 60e6
+
+    def request(self, method: str, path: str) -> tuple[int, Any]:
+        if path.startswith("/_cluster/health"):
+            health = {"cluster_name": "c", "status": self.status, "number_of_pending_tasks": 0}
+            return 200, health | {"active_shards_percent_as_number": 100.0}
+        disk = {"path": "/data", "available_in_bytes": self.available, "total_in_bytes": 100e6}
+        node = {"name": "b-data", "jvm": {"mem": {"heap_used_percent": 40}}, "process": {"cpu": {"percent": 3}}}
+        return 200, {"nodes": {"1": node | {"fs": {"data": [disk]}}}}
+
+
+LIVE = """\
+groups:
+  - name: live
+    rules:
+      - {alert: Red, expr: opensearch_cluster_status == 2, for: 5s}
+      - alert: DiskLow
+        expr: elasticsearch_filesystem_data_available_bytes / elasticsearch_filesystem_data_size_bytes * 100 < 20
+        for: 5s
+"""
+SCRAPES = """\
+global: {{scrape_interval: 1s, scrape_timeout: 1s}}
+scrape_configs: [{{job_name: exporter, static_configs: [{{targets: ['127.0.0.1:{port}']}}]}}]
+"""
+
+
+def test_alerts_fire_after_their_for_on_what_is_scraped_and_resolve(tmp_path: Path) -> None:
+    lab, port = Lab(), free_port()
+    with exporting(lambda: lab) as scraped:
+        (tmp_path / "prometheus.yml").write_text(SCRAPES.format(port=scraped))
+        (tmp_path / "live.yml").write_text(LIVE)
+        with started(tmp_path, port):
+            given = {"prometheus": f"http://127.0.0.1:{port}", "rules": "live.yml", "every": "1s", "oldest": "20s"}
+            sli = ResolvedSli.model_validate(given | {"alerts": load_rules(tmp_path / "live.yml")})
+            asker = AlertAsker(sli, tmp_path)
+            answers: list[tuple[float, Answer]] = []
+
+            def answered(value: float) -> bool:
+                answers.append((time.monotonic(), asker.ask()))
+                return answers[-1][1].value == value
+
+            assert wait_until(lambda: answered(0.0), PATIENCE, every=0.5), answers[-1]
+            began = time.monotonic()
+            lab.status, lab.available = "red", 10e6
+            assert wait_until(lambda: answered(2.0), PATIENCE, every=0.5), answers[-1]
+            assert answers[-1][1].alerts == ("Red", "DiskLow")
+            assert answers[-1][0] - began >= 5.0, answers
+            lab.status, lab.available = "green", 60e6
+            assert wait_until(lambda: answered(0.0), PATIENCE, every=0.5), answers[-1]
+            asker.close()
