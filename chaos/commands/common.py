@@ -168,6 +168,17 @@ def findings_name(folder: Path) -> str:
     return str(json.loads((folder / "plan.json").read_text())["experiment"]["name"])
 
 
+def ask_slis(experiments: Sequence[Any]) -> None:
+    """Ask what a run would ask of the teams' own monitoring before it begins, and say what has no data.
+
+    Raises InvalidInput as a run would.
+    """
+    from chaos.base.console import Reporter
+    from chaos.run import instruments
+
+    for_each(lambda experiment: instruments.refuse_unready(experiment, Reporter(console=out)), list(experiments))
+
+
 def say(text: str) -> None:
     out.print(text, markup=False)
 

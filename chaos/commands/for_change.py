@@ -6,17 +6,15 @@ Pure.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from chaos.base.text import listed, plural, printable
-from chaos.base.units import Duration
 from chaos.checks.words import upper
+from chaos.commands.guarded import guarded, words
 from chaos.commands.planned import Planned, at_rung
-from chaos.definitions.experiment import Controller, GoodFloor, GuardCommand
+from chaos.definitions.experiment import Controller
 from chaos.definitions.hooks import Hook
-from chaos.definitions.slis import INTERVALS
 from chaos.targets.existing.compare import Row
 
 if TYPE_CHECKING:
@@ -35,16 +33,6 @@ def page(made: Planned, command: str) -> str:
     parts = (_head, _expected, _done, _undone, _stopped, _limits, _forbidden)
     lines = [line for part in parts for line in part(made)] + list(_exactly(made, command))
     return "\n".join(printable(line.replace("\u00a0", " ")) for line in lines) + "\n"
-
-
-def words(seconds: float) -> str:
-    """A duration as people say it: ``90`` is ``1 minute 30 seconds``. Below a second in milliseconds."""
-    if 0 < seconds < 1:
-        return plural(round(seconds * 1000), "millisecond")
-    hours, rest = divmod(round(seconds), 3600)
-    minutes, left = divmod(rest, 60)
-    parts = ((hours, "hour"), (minutes, "minute"), (left, "second"))
-    return " ".join(plural(count, unit) for count, unit in parts if count) or "0 seconds"
 
 
 # ---- what, where, when ---------------------------------------------------------------------------------------
@@ -319,7 +307,7 @@ def _limits(made: Planned) -> Iterator[str]:
 
     yield "## When it stops by itself, and what it does not see"
     yield ""
-    yield from (f"* It stops when {each}." for each in _guards(made.experiment))
+    yield from (f"* It stops when {each}." for each in guarded(made.experiment))
     yield (
         "* It stops when the next change is not allowed any more. Before each, file and cluster are looked at again: "
         "it is this cluster, the file allows it, nobody left but those that are hit, one zone at most is hit, a "
@@ -331,38 +319,6 @@ def _limits(made: Planned) -> Iterator[str]:
     yield ""
     yield from (f"* {each}" for each in plan.there(made.target))
     yield ""
-
-
-def _guards(experiment: Experiment) -> Iterator[str]:
-    """Every guard that is on, in words; one of which nothing is known as it is written."""
-    guards = experiment.guards
-    for name, field in type(guards).model_fields.items():
-        value, key = getattr(guards, name), field.alias or name
-        if value is None or value == {}:
-            continue
-        if isinstance(value, GoodFloor):
-            of = key.partition(".")[0]
-            yield f"less than {value.below.text} of its {of}s are good for {words(float(value.for_))}"
-        elif isinstance(value, GuardCommand):
-            yield (
-                f"`{' '.join(value.run)}` ends with an exit code other than 0, or gives no answer within "
-                f"{words(float(value.timeout))} (asked every {words(float(value.every))})"
-            )
-        elif key == "max":
-            yield f"its phases take longer than {words(float(value))}"
-        elif key == "cluster.red":
-            yield f"the cluster is red for longer than {words(float(value))}"
-        elif key == "stop_file":
-            yield f"the file `{value}` is there"
-        elif key == "sli":
-            for sli, limit in value.items():
-                yield (
-                    f"`{sli}`, as your Prometheus measures it, is {limit.says} for {words(float(limit.for_))}, or has "
-                    f"no value {INTERVALS} times in a row"
-                )
-        else:
-            said = value.text if isinstance(value, Duration) else json.dumps(guards.model_dump(mode="json")[name])
-            yield f"its guard `{key}` says so ({said})"
 
 
 # ---- what is decided -----------------------------------------------------------------------------------------

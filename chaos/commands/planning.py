@@ -254,6 +254,7 @@ def _sides_json(experiment: Any, seed: int) -> dict[str, Any]:
 def _print_plan(experiment: Any, seed: int, room: dict[str, int], offers: Any, *, as_json: bool = False) -> None:
     """``room``: bytes that may be needed of the record's disk and of the state folder's, by what for."""
     from chaos.checks import defaults
+    from chaos.commands import guarded
     from chaos.run import notes
     from chaos.run import plan as planning
     from chaos.run.space import size
@@ -295,6 +296,8 @@ def _print_plan(experiment: Any, seed: int, room: dict[str, int], offers: Any, *
         known = f" ({expectation.note})" if expectation.note else ""
         known += f" (allowed, because {expectation.because})" if expectation.because else ""
         out.print(f"  expect: {expectation.text} in {', '.join(expectation.phases) or 'the run'}{known}", markup=False)
+    for line in guarded.lines(experiment):
+        out.print(f"  {line}", markup=False)
     held = [f"{metric} = 0" for metric in defaults.foreseen(experiment.to_json(), segments=experiment.segments)]
     out.print(f"  checked on every run: {', '.join([*held, 'no process ends unasked'])}", markup=False)
     for note in said:

@@ -123,6 +123,8 @@ def _without_means(step: Any) -> dict[str, Any]:
 
 
 def show(made: Planned) -> None:
+    from chaos.commands import guarded
+
     file = made.target.written
     out.print(f"{made.experiment.name} on {file.name} ({made.target.file}), seed {made.seed}", markup=False)
     named = [f"{theirs} = {ours}" for theirs, ours in made.mapped.nodes.items() if theirs != ours]
@@ -140,6 +142,8 @@ def show(made: Planned) -> None:
             out.print(f"phase {phase}", markup=False)
             _print_reach(reached[phase])
         print_step(step)
+    for line in guarded.lines(made.experiment):
+        out.print(f"  {line}", markup=False)
     for note in made.notes:
         out.print(f"  note: {note}", markup=False)
     for row in made.checks:

@@ -33,6 +33,7 @@ from chaos.definitions.actions import (
     Snapshot,
     Weights,
 )
+from chaos.definitions.expectations import ExpectationFile
 from chaos.definitions.experiment import MOST_PAGED, ExperimentFile, LoadIndex, OperationFile, PhaseFile, judged_in
 from chaos.definitions.grammar import Grammar
 from chaos.definitions.selectors import LinkSelector, NodeSelector, candidates, no_service, resolve_links
@@ -735,10 +736,16 @@ def _slis(file: ExperimentFile) -> Iterator[Problem]:
     for name in file.guards.sli:
         if name not in file.slis:
             yield Problem(("guards", "sli", name), f"there is no SLI {name}: {_known(name, file.slis)}", at_key=True)
+        elif file.guards.sli[name].firing and file.slis[name].rules is None:
+            says = "firing is of alert rules, and this SLI has a query: expected above or below, with for"
+            yield Problem(("guards", "sli", name, "firing"), says, at_key=True)
     for index, given in enumerate(file.expect):
         if (parted := slis.parted(given.metric)) is None:
             continue
         used.add(parted[0])
+        if why := _of_alerts(given, parted[1], file.slis[parted[0]]):
+            yield Problem(("expect", index, given.metric), why, at_key=True)
+            continue
         room = slis.INTERVALS * file.slis[parted[0]].every
         for phase in judged_in(given, file):
             lasts = file.phases[phase].for_ if phase in file.phases else None
@@ -752,6 +759,16 @@ def _slis(file: ExperimentFile) -> Iterator[Problem]:
                 f"nobody asks for the SLI {name}: expected {slis.metric(name, slis.QUANTITIES[0])} in expect, a guard"
             )
             yield Problem(("slis", name), f"{says}, or no {name} here", at_key=True)
+
+
+def _of_alerts(given: ExpectationFile, quantity: str, sli: slis.Sli) -> str | None:
+    """Why an SLI cannot be asked this; None where it can."""
+    if quantity in slis.OF_ALERTS and sli.rules is None:
+        return f"{given.metric} is of alert rules, and this SLI has a query: expected .{', .'.join(slis.QUANTITIES)}"
+    if quantity == slis.FIRES and given.wanted.comparison not in ("<", "<="):
+        never = given.metric.removesuffix(slis.FIRES) + slis.FIRING
+        return f"{given.metric} {given.wanted.text} sets no latest moment: expected <= with a time, or {never}: 0"
+    return None
 
 
 def _known(name: str, known: Mapping[str, object]) -> str:

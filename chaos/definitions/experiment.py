@@ -49,8 +49,9 @@ from chaos.definitions.base import API_VERSION, OneOrMore, Strict
 from chaos.definitions.during import During, WaitsFor
 from chaos.definitions.expectations import COMMAND_WITHIN, CommandLine, Expectation, ExpectationFile
 from chaos.definitions.rates import AnyRate, ChangingRate
+from chaos.definitions.rules import AlertRule
 from chaos.definitions.selectors import NAME
-from chaos.definitions.slis import Sli, SliLimit, SliName
+from chaos.definitions.slis import ResolvedSli, Sli, SliLimit, SliName
 from chaos.definitions.steps import FaultParams, Step
 from chaos.definitions.topology import Setting, Topology
 from chaos.definitions.vary import VaryFile
@@ -1018,7 +1019,7 @@ class Experiment(Strict):
     load: Load
     phases: tuple[Phase, ...]
     expect: tuple[Expectation, ...]
-    slis: dict[str, Sli] = Field(default_factory=dict)
+    slis: dict[str, ResolvedSli] = Field(default_factory=dict)
     guards: Annotated[SerializeAsAny[Guards], BeforeValidator(_read_guards)] = Field(default_factory=Guards)
     controller: Controller | None = None
     rates: dict[str, PositiveFrequency] = Field(default_factory=dict)
@@ -1092,10 +1093,11 @@ def resolve(
     dataset: WorkloadDefinition | None = None,
     indices: tuple[LoadIndex, ...] = (),
     times: Mapping[str, tuple[float, ...]] | None = None,
+    alerts: Mapping[str, tuple[AlertRule, ...]] | None = None,
 ) -> Experiment:
     """The experiment that a valid file means, on this topology. ``declared``: the operations of its workload;
     ``dataset``: that workload, where it is a file; ``indices``: those of the load beside its first; ``times``: of the
-    operations whose arrivals are listed in a file, by their names."""
+    operations whose arrivals are listed in a file, by their names; ``alerts``: of the SLIs that are of alert rules."""
 
     def requests(name: str, given: OperationFile) -> dict[str, Any]:
         """What open and closed loops have in common."""
@@ -1149,11 +1151,16 @@ def resolve(
         ),
         phases=tuple(_phase(name, phase) for name, phase in file.phases.items()),
         expect=tuple(expectation(given, file) for given in file.expect),
-        slis=file.slis,
+        slis={name: _sli(sli, (alerts or {}).get(name, ())) for name, sli in file.slis.items()},
         guards=file.guards,
         controller=file.controller,
         rates=file.rates,
     )
+
+
+def _sli(given: Sli, alerts: tuple[AlertRule, ...]) -> ResolvedSli:
+    carried = {"alerts": alerts} if alerts else {}
+    return ResolvedSli.model_validate({name: getattr(given, name) for name in given.model_fields_set} | carried)
 
 
 def _rates(given: Rate | ChangingRate | None, times: tuple[float, ...] | None) -> dict[str, Any]:

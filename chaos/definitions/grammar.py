@@ -268,7 +268,7 @@ class Grammar:
         )
         phase = _like(PhaseFile, inject=inject | None, do=do | None)
         units = {quantity: each.unit for quantity, each in self._of_operations.items()}
-        expect = expectation_file(self.metrics, {slis.METRIC: "number", **_of_streams(units, self._taken)})
+        expect = expectation_file(self.metrics, {**slis.METRICS, **_of_streams(units, self._taken)})
         made: type[ExperimentFile] = _like(
             ExperimentFile,
             phases=dict[Word, phase],  # type: ignore[valid-type]

@@ -24,6 +24,7 @@ from chaos.definitions.experiment import WORD, WORKLOAD_FILE, Experiment, Experi
 from chaos.definitions.grammar import Grammar, streams_in
 from chaos.definitions.overriding import Override
 from chaos.definitions.rates import ChangingRate, read_times
+from chaos.definitions.rules import AlertRule, PrometheusRule, RulesFile, chosen
 from chaos.definitions.selectors import NAME
 from chaos.definitions.source import Loc, Problem, Source, did_you_mean, shown
 from chaos.definitions.topology import VERSION, Topology, TopologyFile
@@ -92,6 +93,7 @@ def load_experiment(
         if file.vary is not None:
             source.add(vary.check(file.vary, file.phases, file.load.every))
     times = {} if file is None else _listed_times(file, source)
+    alerts = {} if file is None else _alerts(file, source, errors)
     errors = source.errors() + errors
     if errors or file is None or found is None:
         raise InvalidInput("\n".join(errors))
@@ -101,7 +103,9 @@ def load_experiment(
         if file.controller is None:
             raise InvalidInput(f"{path}: there are no controllers to leave out", remedy="leave out --no-controller")
         file = file.model_copy(update={"controller": None})
-    resolved = experiments.resolve(file, found, path, grammar.declared(file.load.workload), dataset, indices, times)
+    resolved = experiments.resolve(
+        file, found, path, grammar.declared(file.load.workload), dataset, indices, times, alerts
+    )
     resolved = resolved.model_copy(update={"overrides": overriding.written(overrides)})
     experiment = objectives.override(resolved, good or {})
     if file.vary is None or where is None:
@@ -119,6 +123,41 @@ def _listed_times(file: ExperimentFile, source: Source) -> dict[str, tuple[float
             except InvalidInput as error:
                 source.add([Problem((*file.load.place(name), "rate", "times"), error.message)])
     return found
+
+
+def _alerts(file: ExperimentFile, source: Source, errors: list[str]) -> dict[str, tuple[AlertRule, ...]]:
+    """The alert rules of each SLI that has some, from their files beside the experiment's own."""
+    found: dict[str, tuple[AlertRule, ...]] = {}
+    for name, sli in file.slis.items():
+        if sli.rules is None:
+            continue
+        try:
+            every = load_rules(source.path.parent / Path(sli.rules).expanduser())
+        except InvalidInput as error:
+            errors += [each for each in error.message.splitlines() if each not in errors]
+            continue
+        found[name] = chosen(every, sli.alert, sli.labels)
+        known = list(dict.fromkeys(rule.alert for rule in every))
+        for index, alert in enumerate(sli.alert or ()):
+            if alert not in known:
+                says = f"{sli.rules} has no alert {alert}: {did_you_mean(alert, known)}"
+                source.add([Problem(("slis", name, "alert", index), says)])
+        if not found[name] and set(sli.alert or ()) <= set(known):
+            which = ", ".join(f"{label}: {value}" for label, value in (sli.labels or {}).items())
+            says = f"no alert of {sli.rules} has {which}: expected labels that one has" if which else ""
+            source.add([Problem(("slis", name, "labels" if which else "rules"), says or f"{sli.rules} has no alert")])
+    return found
+
+
+def load_rules(path: Path) -> tuple[AlertRule, ...]:
+    """The alert rules of a file as Prometheus reads it. Raises InvalidInput with a line for each error."""
+    source = Source.read(path, nulls=True)
+    model: type[RulesFile] | type[PrometheusRule]
+    model = PrometheusRule if source.data.get("kind") == "PrometheusRule" else RulesFile
+    file = validated(source, model, "experiment")
+    source.raise_if_wrong()
+    assert file is not None
+    return file.alerts
 
 
 def _refuse_sides(source: Source, *, sides: bool, controlled: bool, where: Path | None) -> None:
@@ -188,11 +227,12 @@ def _varied(
             dataset, topology = _with_workload(whole, topology, over, own, errors)
             over.add(crosschecks.check(whole, topology, own, indices))
         times = {} if whole is None else _listed_times(whole, over)
+        alerts = {} if whole is None else _alerts(whole, over, errors)
         source.lines += varied.lines(over, name)
         if whole is None or over.lines:
             continue
         declared = own.declared(whole.load.workload)
-        resolved = experiments.resolve(whole, topology, source.path, declared, dataset, indices, times)
+        resolved = experiments.resolve(whole, topology, source.path, declared, dataset, indices, times, alerts)
         resolved = resolved.model_copy(update={"overrides": base.overrides})
         made.append(Side(name=name, changes=side.changes(), experiment=objectives.override(resolved, good)))
     source.add(varied.alike(tuple(made)))

@@ -209,8 +209,9 @@ def _expectations(part: Mapping[str, Any], whole: Mapping[str, Any], grammar: Gr
         compared = "nothing: a program and its arguments" if each.command else KINDS[each.unit]
         yield f"| `{metric}` | {compared} | {judged} |"
     yield "| `NAME.…`, of a stream | as `read.…` | in each phase |"
-    for quantity in slis.QUANTITIES:
-        yield f"| `{slis.metric('NAME', quantity)}`, of an SLI | {KINDS['number']} | in each phase |"
+    for quantity, unit in slis.EVERY_QUANTITY.items():
+        of = "an SLI of alert rules" if quantity in slis.OF_ALERTS else "an SLI"
+        yield f"| `{slis.metric('NAME', quantity)}`, of {of} | {KINDS[unit]} | in each phase |"
 
 
 def _type(value: Mapping[str, Any], whole: Mapping[str, Any]) -> str:

@@ -3,6 +3,9 @@
 ``slis: {checkout_errors: {prometheus: …, query: …}}``; then ``sli.checkout_errors.max: "< 1%"`` is a metric as
 ``read.p99`` is one, and ``guards: {sli: {checkout_errors: {above: 5%, for: 30s}}}`` ends a run. Numbers are in
 Prometheus's base units: a share is 0.01 or 1%, a time 0.25 or 250ms (seconds).
+
+Instead of a query an SLI may have alert rules as Prometheus reads them (``rules: alerts.yml``): its number is then how
+many of their alerts fire. ``sli.red.fires: "<= 5m"`` and ``sli.critical.firing: 0`` are of these alone.
 """
 
 from __future__ import annotations
@@ -10,25 +13,33 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from chaos.base.access import REFERENCES, Access
 from chaos.base.addresses import PORTS
 from chaos.base.units import Duration, Malformed, Number, PositiveDuration
-from chaos.definitions.base import Strict
-from chaos.definitions.expectations import Metric
+from chaos.definitions.base import OneOrMore, Strict
+from chaos.definitions.expectations import Metric, Unit
+from chaos.definitions.rules import AlertRule
 
 PREFIX = "sli."
 """How metrics of SLIs begin."""
 QUANTITIES = ("max", "min", "mean", "last")
 """What a phase's values come to, in the order in which the grammar lists them."""
+FIRES, FIRING = "fires", "firing"
+"""Of alert rules: seconds from a phase's begin until one fires, and how many fire at once at most."""
+OF_ALERTS: dict[str, Unit] = {FIRES: "duration", FIRING: "count"}
+EVERY_QUANTITY: dict[str, Unit] = {**dict.fromkeys(QUANTITIES, "number"), **OF_ALERTS}
 SLI_NAME = r"^[a-z][a-z0-9_]*$"
 SliName = Annotated[str, Field(pattern=SLI_NAME)]
-METRIC = rf"^sli\.[a-z][a-z0-9_]*\.(?:{'|'.join(QUANTITIES)})$"
-"""A metric of some SLI, as the published schema knows it."""
+METRICS: dict[str, Unit] = {
+    rf"^sli\.[a-z][a-z0-9_]*\.(?:{'|'.join(QUANTITIES)})$": "number",
+    **{rf"^sli\.[a-z][a-z0-9_]*\.{quantity}$": unit for quantity, unit in OF_ALERTS.items()},
+}
+"""Metrics of some SLI and their units, as the published schema knows them."""
 INTERVALS = 3
 """So many answers in a row without a value, and nobody knows how it is. A phase must have room for as many."""
 SHORTEST = 1
@@ -42,8 +53,8 @@ def metric(name: str, quantity: str) -> str:
 
 def metrics(names: Iterable[str]) -> dict[str, Metric]:
     """Every metric of these SLIs, by its name."""
-    made = [metric(name, quantity) for name in names for quantity in QUANTITIES]
-    return {each: Metric(each, "number") for each in made}
+    made = {metric(name, quantity): unit for name in names for quantity, unit in EVERY_QUANTITY.items()}
+    return {each: Metric(each, unit) for each, unit in made.items()}
 
 
 def parted(named: str) -> tuple[str, str] | None:
@@ -51,7 +62,7 @@ def parted(named: str) -> tuple[str, str] | None:
     if not named.startswith(PREFIX):
         return None
     name, _, quantity = named.removeprefix(PREFIX).rpartition(".")
-    return (name, quantity) if name and quantity in QUANTITIES else None
+    return (name, quantity) if name and quantity in EVERY_QUANTITY else None
 
 
 def _reference(text: str) -> str:
@@ -136,10 +147,27 @@ class SliAccess(Strict):
 
 
 class Sli(Strict):
-    """A number that a Prometheus knows: one query, asked every few seconds from the warm-up to the end."""
+    """A number that a Prometheus knows, asked every few seconds from the warm-up to the end: a query, or how many
+    alerts of these rules fire."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["query"]}, {"required": ["rules"]}]})
 
     prometheus: Prometheus = Field(description="its address, for example http://prometheus.example:9090")
-    query: Query = Field(description="PromQL; the answer must be one number: a scalar, or a vector of one element")
+    query: Query | None = Field(
+        default=None, description="PromQL; the answer must be one number: a scalar, or a vector of one element"
+    )
+    rules: str | None = Field(
+        default=None,
+        min_length=1,
+        description="instead of a query: a file of alert rules as Prometheus reads it, beside the experiment's own; it "
+        "need not be loaded there",
+    )
+    alert: OneOrMore[str] | None = Field(
+        default=None, description="of rules: the names of alerts that count; default all that are in the file"
+    )
+    labels: dict[str, str] | None = Field(
+        default=None, description="of rules: labels that the alerts that count have, for example {severity: critical}"
+    )
     every: Annotated[PositiveDuration, AfterValidator(_not_too_often)] = Field(
         default=Duration(5), description="how often it is asked, for example 5s"
     )
@@ -155,10 +183,22 @@ class Sli(Strict):
 
     @model_validator(mode="after")
     def _secured(self) -> Self:
+        if (self.query is None) == (self.rules is None):
+            raise Malformed("an SLI is of a query or of alert rules: expected query or rules")
+        if self.rules is None and (self.alert is not None or self.labels is not None):
+            raise Malformed("alert and labels choose among alert rules: expected rules too, or neither here")
+        if self.rules is not None and self.fresh is not None:
+            raise Malformed("of alert rules each selector is asked for its age: expected no fresh")
         given = self.access
         if not self.tls and (given.ca is not None or given.certificate is not None):
             raise Malformed("certificates mean TLS: expected https in prometheus")
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_given(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """One with a query keeps the normal form, and the hash, that it always had."""
+        data: dict[str, Any] = handler(self)
+        return {key: value for key, value in data.items() if value or key not in _OF_RULES}
 
     @property
     def tls(self) -> bool:
@@ -175,6 +215,20 @@ class Sli(Strict):
         return self.access.reached(folder, tls=self.tls)
 
 
+_OF_RULES = ("rules", "alert", "labels", "alerts")
+
+
+class ResolvedSli(Sli):
+    """As a run is planned from it: with its alert rules, wherever the plan is carried to."""
+
+    alerts: tuple[AlertRule, ...] = ()
+
+    @property
+    def written(self) -> Sli:
+        """As people write it."""
+        return Sli.model_validate({name: getattr(self, name) for name in self.model_fields_set - {"alerts"}})
+
+
 def _beside(folder: Path, file: str | None) -> str | None:
     return None if file is None else str(folder / Path(file).expanduser())
 
@@ -187,28 +241,52 @@ def resolved(folder: Path, reference: str | None) -> str | None:
 
 
 class SliLimit(Strict):
-    """An SLI on the wrong side of a number for too long, in every answer. Three answers without a value abort too."""
+    """An SLI on the wrong side of a number for too long, in every answer; of alert rules, one that fires. Three answers
+    without a value abort too."""
 
     above: Number | None = Field(default=None, description="abort above this, for example 5%, 250ms or 0.05")
     below: Number | None = Field(default=None, description="abort below this, for example 99%")
-    for_: PositiveDuration = Field(alias="for", description="abort when it is so for this long, for example 30s")
+    firing: Literal[True] | None = Field(default=None, description="abort when an alert fires; of alert rules alone")
+    for_: PositiveDuration | None = Field(
+        default=None, alias="for", description="abort when it is so for this long, for example 30s; not with firing"
+    )
 
     @model_validator(mode="after")
     def _one_side(self) -> Self:
-        if (self.above is None) == (self.below is None):
-            got = "got both" if self.above is not None else "got neither"
-            raise Malformed(f"a limit has one side: expected above or below, {got}")
+        given = [name for name in ("above", "below", "firing") if getattr(self, name) is not None]
+        if len(given) != 1:
+            got = "got both" if given == ["above", "below"] else f"got {' and '.join(given) or 'neither'}"
+            raise Malformed(f"a limit has one side: expected above or below, {got} (or firing, of alert rules)")
+        if self.firing is None and self.for_ is None:
+            raise Malformed('"for" is missing: expected for how long, for example for: 30s')
+        if self.firing is not None and self.for_ is not None:
+            raise Malformed("an alert has its own for: expected no for beside firing")
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_given(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """One with a side keeps the normal form, and the hash, that it always had."""
+        data: dict[str, Any] = handler(self)
+        return {key: value for key, value in data.items() if value is not None or key != "firing"}
+
+    @property
+    def seconds(self) -> float:
+        """For how long it must be so; 0: at once."""
+        return 0.0 if self.for_ is None else float(self.for_)
 
     @property
     def says(self) -> str:
         """``above 5%``."""
+        if self.firing:
+            return "firing"
         limit = self.above if self.above is not None else self.below
         assert limit is not None
         return f"{'above' if self.above is not None else 'below'} {limit.text}"
 
     def beyond(self, value: float) -> bool:
         """Whether a value is on the wrong side."""
+        if self.firing:
+            return value > 0
         return value > self.above if self.above is not None else self.below is not None and value < self.below
 
 

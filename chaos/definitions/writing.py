@@ -89,7 +89,7 @@ def _lines(given: Experiment, topology: str, comments: Iterable[str]) -> Iterato
         yield f"controller: {flow(given.controller)}"
     if given.slis:
         yield "slis:"
-        yield from (f"  {name}: {flow(sli)}" for name, sli in given.slis.items())
+        yield from (f"  {name}: {flow(sli.written)}" for name, sli in given.slis.items())
     yield "phases:"
     width = max(len(phase.name) for phase in given.phases) + 1
     for phase in given.phases:

@@ -3,7 +3,8 @@
 Each SLI is asked in a thread of its own (:mod:`chaos.opensearch.prometheus`), and every answer is written down. A line
 of ``history/slis.jsonl``: ``t`` (when it was asked, CLOCK_MONOTONIC ns), ``kind`` sli, ``name``, ``value`` (None:
 there is none), ``at`` (for which moment it was evaluated, by the server's clock), ``took_ms``, and without a value
-``why`` in our words and ``said`` in those of others. The words of others may hold any name of theirs.
+``why`` in our words and ``said`` in those of others. The words of others may hold any name of theirs. Of alert rules
+(:mod:`chaos.opensearch.alerts`) ``value`` is how many alerts fire, and ``alerts`` names those of which one does.
 
 The history has an answer every few seconds, with a value or with
 why there is none. An answer belongs to the phase in which it was asked for and came; one that came in the next belongs
@@ -37,13 +38,14 @@ from chaos.base.guarding import Guard
 from chaos.base.text import one_line
 from chaos.checks.check import Check
 from chaos.checks.instrument import Begins, Context, Ends, Event, Instrument, Observer
-from chaos.checks.measure import Measure, Verdict, judge
+from chaos.checks.measure import Bound, Measure, Verdict, judge
 from chaos.checks.record import SECOND, Expected, Record, Span
 from chaos.checks.words import Words, filled, verbatim
 from chaos.definitions import Experiment
 from chaos.definitions.experiment import Guards
-from chaos.definitions.slis import INTERVALS, Sli, SliLimit, of_plan, parted
+from chaos.definitions.slis import FIRES, FIRING, INTERVALS, OF_ALERTS, ResolvedSli, Sli, SliLimit, of_plan, parted
 from chaos.history.writer import Broken, EventWriter
+from chaos.opensearch.alerts import AlertAsker
 from chaos.opensearch.prometheus import DEADLINE_SECONDS, Answer, Asker
 
 FILE = "slis.jsonl"
@@ -51,20 +53,28 @@ BYTES = 400
 """An answer about an SLI, words of its Prometheus included."""
 
 
+def _asker(sli: ResolvedSli, folder: Path) -> Asker | AlertAsker:
+    return Asker(sli, folder) if sli.rules is None else AlertAsker(sli, folder)
+
+
 def refuse_unready(experiment: Experiment, reporter: Reporter | None = None) -> None:
     """Ask for each SLI once, before anything is started. Raises InvalidInput with all that cannot be evaluated.
 
-    One without data yet is said: what it measures may only begin with the run. A guard needs its data now.
+    One without data yet is said: what it measures may only begin with the run. A guard needs its data now, and one of
+    alerts that none fires already.
     """
     wrong = []
     for name, sli in experiment.slis.items():
-        asker = Asker(sli, experiment.file.parent)
+        asker = _asker(sli, experiment.file.parent)
         try:
             answer = asker.ask()
         finally:
             asker.close()
         where = f"the SLI {name} ({sli.prometheus})"
+        limit = experiment.guards.sli.get(name)
         if answer.value is not None:
+            if limit is not None and limit.firing and limit.beyond(answer.value):
+                wrong.append(f"{where}: {', '.join(answer.alerts)} fires already; a guard would end the run at once")
             continue
         if answer.reached and not answer.wrong and asker.looks_back is False and sli.fresh is None:
             wrong.append(
@@ -73,7 +83,7 @@ def refuse_unready(experiment: Experiment, reporter: Reporter | None = None) -> 
             )
         elif not answer.reached or answer.wrong:
             wrong.append(f"{where}: {answer.sentence}")
-        elif name in experiment.guards.sli:
+        elif limit is not None:
             wrong.append(f"{where}: {answer.sentence}; a guard that has no data cannot be evaluated")
         elif reporter is not None:
             reporter.line(f"no data yet for the SLI {name}: {answer.sentence}")
@@ -126,8 +136,10 @@ class Limit:
             return None
         if self._beyond_since is None:
             self._beyond_since = said.heard
-        if said.heard - self._beyond_since < float(self._limit.for_):
+        if said.heard - self._beyond_since < self._limit.seconds:
             return None
+        if self._limit.for_ is None:
+            return f"{self._sli} fires ({text.plural(int(said.value), 'alert')})"
         return f"{self._sli} was {self._limit.says} for {self._limit.for_.text} (at last {said.value:g})"
 
 
@@ -147,7 +159,7 @@ class Slis(Observer):
         """Raises InvalidInput when secrets or files cannot be read (any more)."""
         if not self._wanted:
             return
-        askers = {name: Asker(sli, self._folder) for name, sli in self._wanted.items()}
+        askers = {name: _asker(sli, self._folder) for name, sli in self._wanted.items()}
         self._events = EventWriter(self._file, self._broken)
         for name, asker in askers.items():
             thread = threading.Thread(target=self._run, args=(name, asker), name=f"sli {name}", daemon=True)
@@ -170,7 +182,7 @@ class Slis(Observer):
         """The last answer; None before there is one."""
         return self._said.get(name)
 
-    def _run(self, name: str, asker: Asker) -> None:
+    def _run(self, name: str, asker: Asker | AlertAsker) -> None:
         every = float(self._wanted[name].every)
         due = time.monotonic()
         try:
@@ -194,6 +206,8 @@ class Slis(Observer):
         fields["took_ms"] = round((heard - asked) / 1e6, 1)
         if answer.value is None:
             fields |= {"why": answer.why, "said": answer.said}
+        if answer.alerts:
+            fields["alerts"] = list(answer.alerts)
         before = self._said.get(name)
         self._said[name] = Said(before.number + 1 if before else 1, heard / 1e9, answer.value, answer.why)
         assert self._events is not None
@@ -206,9 +220,10 @@ HOLE = INTERVALS + 0.5
 """Intervals from one value to the next, or to the phase's edges, at most; half a one is for lateness."""
 COVERED = 0.5
 """The share of the answers due in a phase that must have a value."""
-WRONG_SIDE = {"max": ("<", "<="), "min": (">", ">=")}
-"""Quantity → comparisons that one value alone can miss for good."""
+WRONG_SIDE = {"max": ("<", "<="), "min": (">", ">="), FIRING: ("<", "<=", "==")}
+"""Quantity → comparisons that one value alone can miss for good; of ``==`` one that is larger."""
 SHORT = {"max": "largest", "min": "smallest", "mean": "mean", "last": "last"}
+UNITS = {"count": "count", "duration": "seconds"}
 
 
 def unit_of(target: str) -> str:
@@ -219,7 +234,7 @@ def unit_of(target: str) -> str:
 def measure(record: Record, wanted: Expected, span: Span) -> Measure:
     """One quantity of one SLI in one phase."""
     name, quantity = parted(wanted.metric) or ("", "")
-    unit = unit_of(wanted.text)
+    unit = UNITS[OF_ALERTS[quantity]] if quantity in OF_ALERTS else unit_of(wanted.text)
     planned = of_plan(record.plan.get("experiment") or {}).get(name)
     if planned is None:
         return Measure.missing(unit, f"the plan has no SLI {name}")
@@ -233,6 +248,8 @@ def measure(record: Record, wanted: Expected, span: Span) -> Measure:
     due = max(1, round(span.seconds / every))
     evidence = {"values": len(seen), "due": due, "every": every}
     hole = _hole(record, span, [at for at, _ in seen], answers, every, due)
+    if quantity == FIRES:
+        return _fires(record, name, wanted, span, answers, hole, every)
     if not seen:
         return Measure.missing(unit, hole or _nothing(answers), **evidence)
     value, says = _value(record, quantity, seen)
@@ -244,7 +261,7 @@ def measure(record: Record, wanted: Expected, span: Span) -> Measure:
     known = Measure(value, unit, f"{says}; besides, {hole}", evidence=evidence)
     if wanted.comparison in WRONG_SIDE.get(quantity, ()) and _missed(known, wanted):
         return known
-    there = f"of the values that are there the {SHORT[quantity]} is {known.text}"
+    there = f"of the values that are there the {_short(quantity)} is {known.text}"
     return Measure.missing(unit, f"{hole} ({there})", **evidence)
 
 
@@ -253,7 +270,48 @@ def _heard(answer: Mapping[str, Any]) -> int:
     return int(answer["t"]) + round(float(answer.get("took_ms") or 0) * 1e6)
 
 
+def _fires(
+    record: Record,
+    name: str,
+    wanted: Expected,
+    span: Span,
+    answers: Sequence[Mapping[str, Any]],
+    hole: str | None,
+    every: float,
+) -> Measure:
+    """Seconds from the phase's begin until the first answer in which an alert fires."""
+    first = next((each for each in answers if each.get("value")), None)
+    if first is None:
+        if hole is not None:
+            return Measure.missing("seconds", f"no answer in which it fires, and {hole}")
+        last = max((int(each["t"]) for each in answers if each.get("value") is not None), default=None)
+        if last is None:
+            return Measure.missing("seconds", _nothing(answers))
+        return Measure((last - span.start) / SECOND, "seconds", "no alert fired in the phase", Bound.MORE_THAN)
+    before = [each for each in record.lines(FILE) if each.get("name") == name and int(each["t"]) < span.start]
+    known = [*before[-1:], *itertools.takewhile(lambda each: each is not first, answers)]
+    if known and known[0].get("value"):
+        return Measure.missing("seconds", "an alert fired already when the phase began, so the phase did not make it")
+    silent = [int(each["t"]) for each in known if each.get("value") == 0]
+    if not silent:
+        says = "an alert fires at the first answer, and nothing is known of the time before"
+        return Measure.missing("seconds", f"{says}{_reasons(known)}")
+    heard = _heard(first)
+    latest = span.start + wanted.value * SECOND
+    if heard - silent[-1] > HOLE * every * SECOND and silent[-1] < latest < heard:
+        return Measure.missing("seconds", f"an alert fires after a time of which nothing is known{_reasons(known[1:])}")
+    fired = " and ".join(map(str, first.get("alerts") or ())) or "an alert"
+    says = f"{verbatim(fired)} fired at {text.seconds(record.since_start(heard) or 0.0)}"
+    return Measure((heard - span.start) / SECOND, "seconds", says)
+
+
+def _short(quantity: str) -> str:
+    return "number of alerts that fire at once" if quantity == FIRING else SHORT[quantity]
+
+
 def _missed(measured: Measure, wanted: Expected) -> bool:
+    if wanted.comparison == "==" and measured.value is not None and measured.value <= wanted.value:
+        return False
     return judge(measured, wanted.comparison, wanted.value) is Verdict.FAIL
 
 
@@ -265,9 +323,12 @@ def _value(record: Record, quantity: str, seen: Sequence[tuple[int, float]]) -> 
         "max": lambda: max(seen, key=lambda pair: pair[1]),
         "min": lambda: min(seen, key=lambda pair: pair[1]),
         "last": lambda: seen[-1],
+        FIRING: lambda: max(seen, key=lambda pair: pair[1]),
     }
     at, value = best[quantity]()
-    return value, f"the {SHORT[quantity]}, at {text.seconds(record.since_start(at) or 0.0)}"
+    if quantity == FIRING and not value:
+        return value, "no alert fired"
+    return value, f"the {SHORT.get(quantity, 'most')}, at {text.seconds(record.since_start(at) or 0.0)}"
 
 
 def _hole(
@@ -312,6 +373,8 @@ def check_of(metric: str) -> Check | None:
     if (found := parted(metric)) is None:
         return None
     name, quantity = found
+    if quantity in OF_ALERTS:
+        return _of_alerts(metric, name, quantity)
     which = f"{SHORT[quantity]} value of {name}" if quantity != "mean" else f"mean of {name}"
     plain = verbatim(which)
     return Check(
@@ -327,6 +390,26 @@ def check_of(metric: str) -> Check | None:
         group="users",
         meaning="What your own monitoring said: the answers of one PromQL query while the phase lasted. A value speaks "
         "of the time before it, by the query's window and the last scrape.",
+    )
+
+
+def _of_alerts(metric: str, name: str, quantity: str) -> Check:
+    """The check of how many alerts of an SLI's rules fire, or of when the first does."""
+    which = f"time until {name} fires" if quantity == FIRES else f"number of alerts of {name} that fire at once"
+    plain = verbatim(which)
+    return Check(
+        metric,
+        UNITS[OF_ALERTS[quantity]],
+        measure,
+        Words(
+            missed=lambda item, _: filled(f"The {plain} was {{measured}}{{inside}}; wanted was {{want}}", item),
+            question=lambda item: filled(f"the {plain} was as wanted{{inside}}", item),
+            promise=lambda item: filled(f"The {plain}{{inside}}: {{want}}", item),
+            short=which,
+        ),
+        group="users",
+        meaning="What your own alert rules came to while the phase lasted, evaluated as Prometheus does, with their "
+        "`for`. A rule whose metric is not there is no data.",
     )
 
 
@@ -364,7 +447,7 @@ def _room(experiment: Experiment) -> float:
 
 def _redact(line: Event) -> Event:
     """What a Prometheus said in words may have any label in it, by itself."""
-    return {**line, "said": None}
+    return {**line, "said": None, **({"alerts": []} if "alerts" in line else {})}
 
 
 INSTRUMENT = Instrument(

@@ -47,6 +47,8 @@ class Answer:
     wrong: bool = False
     reached: bool = False
     """Whether a Prometheus took the query."""
+    alerts: tuple[str, ...] = ()
+    """Of alert rules: those that fire, by name."""
 
     @property
     def sentence(self) -> str:
@@ -61,7 +63,8 @@ def read(status: int, body: Any) -> Answer:
         return Answer(why="its answer cannot be read", said=type(error).__name__)
 
 
-def _read(status: int, body: Any) -> Answer:
+def refused(status: int, body: Any) -> Answer | None:
+    """Why an answer holds nothing; None where it holds data. Raises one of UNREADABLE for what is none."""
     if status in REFUSED:
         return Answer(why="the query is refused", said=_error(body), wrong=True)
     if status in (401, 403):
@@ -72,13 +75,22 @@ def _read(status: int, body: Any) -> Answer:
         return Answer(why=f"it answers {status}", said=_error(body))
     if body["status"] != "success":
         return Answer(why="it answers with an error", said=_error(body))
+    warnings = [str(each) for each in body.get("warnings") or () if not str(each).startswith(INFO)]
+    if warnings:
+        return Answer(why="it warns that the answer may not be whole", said=one_line(warnings[0]), reached=True)
+    return None
+
+
+def _read(status: int, body: Any) -> Answer:
+    why = refused(status, body)
+    if why is not None and not why.reached:
+        return why
     kind, result = body["data"]["resultType"], body["data"]["result"]
     if kind not in ("scalar", "vector"):
         expected = "expected a scalar, or a vector of one element"
         return Answer(why=f"the answer is a {kind}: {expected}", wrong=True, reached=True)
-    warnings = [str(each) for each in body.get("warnings") or () if not str(each).startswith(INFO)]
-    if warnings:
-        return Answer(why="it warns that the answer may not be whole", said=one_line(warnings[0]), reached=True)
+    if why is not None:
+        return why
     if kind == "vector" and len(result) != 1:
         if not result:
             return Answer(why="no series", reached=True)
@@ -98,6 +110,44 @@ def _error(body: Any) -> str:
     return one_line(str(said or "without a reason"))
 
 
+class Server:
+    """A Prometheus, asked as an SLI says. For one thread.
+
+    Raises InvalidInput when secrets or files of its access cannot be read.
+    """
+
+    def __init__(self, sli: Sli, folder: Path) -> None:
+        """``folder``: the experiment's, beside which its files are."""
+        host, port, self._path = sli.server
+        access = sli.reached(folder)
+        access.check()
+        token = resolved(folder, sli.access.token)
+        headers = {"authorization": f"Bearer {secret(token)}"} if token is not None else {}
+        self._client = NodeClient(Endpoint(host, port), access=access, headers=headers)
+
+    def get(self, what: str, until: float, **given: str) -> tuple[int, Any] | Answer:
+        """Status and body of ``/api/v1/what``, or why there is none. ``until``: by ``time.monotonic()``."""
+        left = until - time.monotonic()
+        if left <= 0:
+            return Answer(why="no answer in time")
+        wanted = urlencode({**given, "timeout": f"{left:.3f}"})
+        try:
+            return self._client.request("GET", f"{self._path}/api/v1/{what}?{wanted}", whole=left)
+        except Garbled as error:
+            return Answer(why="its answer is no JSON of a Prometheus", said=f"status {error.status}")
+        except urllib3.exceptions.TimeoutError as error:
+            if isinstance(error, urllib3.exceptions.NewConnectionError):  # which urllib3 counts among them
+                return Answer(why="it cannot be reached", said=short(error))
+            return Answer(why="no answer in time")
+        except urllib3.exceptions.HTTPError as error:
+            if untrusted := distrust(error):
+                return Answer(why="its certificate is not trusted", said=untrusted)
+            return Answer(why="it cannot be reached", said=short(error))
+
+    def close(self) -> None:
+        self._client.close()
+
+
 class Asker:
     """One SLI's questions. For one thread. Raises InvalidInput when secrets or files of its access cannot be read."""
 
@@ -109,12 +159,8 @@ class Asker:
         seconds."""
         self._sli, self._clock = sli, clock
         self._deadline = min(float(sli.every), DEADLINE_SECONDS) if deadline is None else deadline
-        host, port, self._path = sli.server
-        access = sli.reached(folder)
-        access.check()
-        token = resolved(folder, sli.access.token)
-        headers = {"authorization": f"Bearer {secret(token)}"} if token is not None else {}
-        self._client = NodeClient(Endpoint(host, port), access=access, headers=headers)
+        assert sli.query is not None
+        self._query, self._server = sli.query, Server(sli, folder)
         self.looks_back: bool | None = None
         """Whether it goes by ``lookback_delta``; None before anybody knows."""
         self._last: float | None = None
@@ -122,7 +168,7 @@ class Asker:
     def ask(self) -> Answer:
         """Ask for the value, and whether it is fresh. Never raises what a server may cause."""
         until = time.monotonic() + self._deadline
-        answer = self._get(self._sli.query, until)
+        answer = self._get(self._query, until)
         if answer.reached and self.looks_back is None:
             self.looks_back = self._goes_by_it(until)
         if answer.value is None:
@@ -160,27 +206,13 @@ class Asker:
 
     def _goes_by_it(self, until: float) -> bool | None:
         """Whether ``lookback_delta`` means anything to it: then nonsense is refused."""
-        answer = self._get(self._sli.query, until, lookback=NONSENSE)
+        answer = self._get(self._query, until, lookback=NONSENSE)
         return None if not answer.reached and not answer.wrong else not answer.reached
 
     def _get(self, query: str, until: float, lookback: str | None = None) -> Answer:
-        left = until - time.monotonic()
-        if left <= 0:
-            return Answer(why="no answer in time")
         back = lookback if lookback is not None else f"{float(self._sli.oldest):g}"
-        wanted = urlencode({"query": query, "timeout": f"{left:.3f}", "lookback_delta": back})
-        try:
-            return read(*self._client.request("GET", f"{self._path}/api/v1/query?{wanted}", whole=left))
-        except Garbled as error:
-            return Answer(why="its answer is no JSON of a Prometheus", said=f"status {error.status}")
-        except urllib3.exceptions.TimeoutError as error:
-            if isinstance(error, urllib3.exceptions.NewConnectionError):  # which urllib3 counts among them
-                return Answer(why="it cannot be reached", said=short(error))
-            return Answer(why="no answer in time")
-        except urllib3.exceptions.HTTPError as error:
-            if untrusted := distrust(error):
-                return Answer(why="its certificate is not trusted", said=untrusted)
-            return Answer(why="it cannot be reached", said=short(error))
+        got = self._server.get("query", until, query=query, lookback_delta=back)
+        return got if isinstance(got, Answer) else read(*got)
 
     def close(self) -> None:
-        self._client.close()
+        self._server.close()

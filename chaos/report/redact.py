@@ -190,7 +190,9 @@ def redacted(history: History) -> tuple[History, Redactor]:
     )
     redactor.learn("path", (file for file in _files(plan) if "/" in file))
     redactor.learn("prometheus", (sli.get("prometheus") for sli in _slis(plan)))
-    redactor.learn("query", (sli.get(key) for sli in _slis(plan) for key in ("query", "fresh")))
+    redactor.learn("query", (sli.get(key) for sli in _slis(plan) for key in ("query", "fresh", "rules")))
+    redactor.learn("query", (rule.get("expr") for sli in _slis(plan) for rule in sli.get("alerts") or ()))
+    redactor.learn("alert", (alert for sli in _slis(plan) for alert in _alerts(sli)))
     redactor.learn("reference", (value for sli in _slis(plan) for value in (sli.get("access") or {}).values()))
     redactor.learn("user", (name for name in [*_users(plan), *_users(history.events)] if _tells(name)))
     redactor.learn("machine", (name for name in _machines() if _tells(name)))
@@ -236,6 +238,13 @@ def _nodes(history: History) -> Iterator[object]:
 def _slis(plan: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
     """The experiment's SLIs; their names are the experiment's, and stay."""
     return of_plan(plan.get("experiment") or {}).values()
+
+
+def _alerts(sli: Mapping[str, Any]) -> Iterator[object]:
+    """Names and labels of the alerts of an SLI's rules."""
+    yield from (rule.get("alert") for rule in sli.get("alerts") or ())
+    labels = (each for rule in (*(sli.get("alerts") or ()), sli) for each in (rule.get("labels") or {}).items())
+    yield from (value for name, value in labels if name != "severity")  # whose values are words that we use, too
 
 
 def _indices(history: History) -> Iterator[object]:

@@ -13,7 +13,7 @@ from functools import partial
 from chaos.base import text
 from chaos.base.errors import ChaosError, InvalidInput
 from chaos.checks import foreseen
-from chaos.definitions import Experiment, client_host, overriding
+from chaos.definitions import Experiment, client_host, overriding, slis
 from chaos.definitions.detection import Detection
 from chaos.faults.offers import Offers
 from chaos.load import workloads
@@ -33,12 +33,41 @@ def of(
         *overriding.sentences(experiment.overrides),
         *plan.blunt(experiment),
         *foreseen.notes(experiment),
+        *_alerts(experiment),
         *_greens(experiment, seed, offers, wiring, found),
         *_unused(experiment, seed, offers, wiring),
         *_not_compared(experiment),
         *_absent(experiment),
     ]
     return list(dict.fromkeys(said))
+
+
+def _alerts(experiment: Experiment) -> Iterator[str]:
+    """Expectations and guards that alerts cannot answer in time, by their ``for``."""
+    for expected in experiment.expect:
+        name, quantity = slis.parted(expected.metric) or ("", "")
+        rules = experiment.slis[name].alerts if quantity in slis.OF_ALERTS else ()
+        if not rules:
+            continue
+        soonest = min(rules, key=lambda rule: rule.for_)
+        named = f"{soonest.alert} has for: {text.seconds(soonest.for_)}"
+        for phase in map(experiment.phase, expected.phases):
+            lasts = phase.longest
+            if quantity == slis.FIRING and soonest.for_ >= lasts:
+                yield (
+                    f"{expected.text} in {phase.name} can only fail by what began before: the phase lasts "
+                    f"{text.seconds(lasts)}, and {named}"
+                )
+            elif quantity == slis.FIRES and expected.value < soonest.for_:
+                yield (
+                    f"{expected.text} in {phase.name} can only hold by what began before: {named}; expected a bound "
+                    f"of {text.seconds(soonest.for_)} or more"
+                )
+            elif quantity == slis.FIRES and lasts <= expected.value:
+                yield (
+                    f"{expected.text} in {phase.name} can never fail: the phase lasts {text.seconds(lasts)}; expected "
+                    "a longer phase"
+                )
 
 
 def _greens(

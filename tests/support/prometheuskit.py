@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -30,6 +33,7 @@ needed = pytest.mark.skipif(
 )
 """Of tests that ask a real one."""
 PATIENCE = 60.0
+PROMTOOL = shutil.which("promtool")
 ALERTMANAGER = shutil.which("prometheus-alertmanager")
 alertmanager_needed = pytest.mark.skipif(
     ALERTMANAGER is None,
@@ -123,7 +127,7 @@ class Monitoring:
         return Sli.model_validate({"prometheus": self.url, "query": query, "every": "5s", "fresh": "0"} | more)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
@@ -167,7 +171,7 @@ def stored(folder: Path, metrics: Path) -> Iterator[str]:
 @contextmanager
 def alertmanager(folder: Path) -> Iterator[str]:
     """An Alertmanager that tells nobody; its address."""
-    port = _free_port()
+    port = free_port()
     (folder / "alertmanager.yml").write_text("route: {receiver: nobody}\nreceivers: [{name: nobody}]\n")
     command = [
         str(ALERTMANAGER),
@@ -188,7 +192,7 @@ def alertmanager(folder: Path) -> Iterator[str]:
 @contextmanager
 def monitored(folder: Path, *, tells: str | None = None) -> Iterator[Monitoring]:
     """With one rule, CheckoutErrors; ``tells``: the Alertmanager that is told of its alerts."""
-    exporter, port = Exporter(), _free_port()
+    exporter, port = Exporter(), free_port()
     (folder / "rules.yml").write_text(RULES)
     told = TOLD.format("" if tells is None else repr(tells.removeprefix("http://")))
     (folder / "prometheus.yml").write_text(CONFIGURATION.format(port=exporter.port) + told)
@@ -213,3 +217,69 @@ def monitored(folder: Path, *, tells: str | None = None) -> Iterator[Monitoring]
         process.send_signal(signal.SIGCONT)
         process.kill()
         process.wait()
+
+
+@dataclass
+class Backfilled:
+    """A Prometheus that scrapes nothing: what it knows was there before it began."""
+
+    url: str
+    began: float
+    """Epoch seconds: the moment that ages of samples count from."""
+
+
+@contextmanager
+def backfilled(
+    folder: Path, series: Mapping[str, Callable[[float], float]], *, back: float, on: float, every: float
+) -> Iterator[Backfilled]:
+    """With these series, each given as its value by a sample's age (s), NaN where there is none; samples reach from
+    ``back`` seconds before now to ``on`` seconds after it, one each ``every`` seconds."""
+    now, port = time.time(), free_port()
+    ages = [back - every * n for n in range(int((back + on) / every) + 1)]
+    pages = [
+        f"{name} {value} {now - age:.3f}"
+        for name, make in sorted(series.items())
+        for age in ages
+        if not math.isnan(value := make(age))
+    ]
+    (folder / "series.om").write_text("\n".join([*pages, "# EOF", ""]))
+    blocks = [
+        str(PROMTOOL),
+        "tsdb",
+        "create-blocks-from",
+        "openmetrics",
+        str(folder / "series.om"),
+        str(folder / "data"),
+    ]
+    subprocess.run(blocks, check=True, capture_output=True)
+    (folder / "prometheus.yml").write_text("global: {}\n")
+    with started(folder, port) as process:
+        assert process.poll() is None
+        yield Backfilled(f"http://127.0.0.1:{port}", now)
+
+
+@contextmanager
+def started(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """A Prometheus with the folder's prometheus.yml, once it is ready; killed at the end."""
+    command = [
+        str(PROMETHEUS),
+        f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+    ]
+    with open(folder / "prometheus.log", "wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        assert wait_until(lambda: _ready(port), PATIENCE, every=0.1), (folder / "prometheus.log").read_text()[-2000:]
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _ready(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/-/ready", timeout=2) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False

@@ -84,3 +84,20 @@ def test_a_guard_that_breaks_ends_the_run() -> None:
     made = Limit("errors", Guards.model_validate({"sli": {"errors": {"above": 1, "for": "1s"}}}).sli["errors"],
                         SLI, lambda: 1 / 0)  # type: ignore[arg-type,return-value]  # fmt: skip
     assert "it cannot be evaluated: ZeroDivisionError" in str(guards.reason(made, 1.0))
+
+
+def test_an_alert_that_fires_ends_the_run_at_once() -> None:
+    rules = Sli.model_validate({"prometheus": "http://p:9090", "rules": "alerts.yml", "every": "5s"})
+    answers = Answers()
+    wanted = Guards.model_validate({"sli": {"red": {"firing": True}}}).sli["red"]
+    guard = Limit("red", wanted, rules, lambda: answers.said)
+    answers.hear(0.0, 0.0)
+    assert guard.tripped(0.1) is None
+    answers.hear(5.0, 2.0)
+    assert guard.tripped(5.1) == "red fires (2 alerts)"
+
+
+def test_an_alert_without_data_ends_the_run_as_a_query_does() -> None:
+    assert heard([0.0, None, None, None], firing=True, **{"for": None})[-1] == (
+        "it cannot be evaluated: errors had no value 3 times in a row (no series)"
+    )

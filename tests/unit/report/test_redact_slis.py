@@ -35,3 +35,24 @@ def test_a_redacted_report_names_neither_server_nor_query(tmp_path: Path) -> Non
     text = "".join(file.read_text(errors="replace") for file in sorted(redacted.rglob("*")) if file.is_file())
     assert "checkout_errors" in text and "the query is refused" in text
     assert [secret for secret in SECRETS if secret in text] == []
+
+
+def test_a_redacted_report_names_no_alert(tmp_path: Path) -> None:
+    story = synthetic.slow_zone()
+    story.expect = [wanted("max", "<", 0.01)]
+    folder = story.write(tmp_path / "run")
+    plan = json.loads((folder / "plan.json").read_text())
+    rule = {"alert": "AcmeRed", "expr": 'shop_status{cell="orders-eu"} == 2', "for_": 60.0}
+    labels = {"severity": "critical", "team": "billing-7"}
+    plan["experiment"]["slis"] = {
+        "checkout_errors": {"prometheus": "http://prom.acme:9090", "rules": "acme/alerts.yml", "every": 5.0}
+        | {"oldest": 60.0, "alert": ["AcmeRed"], "labels": labels, "alerts": [rule | {"labels": labels}]}
+    }
+    (folder / "plan.json").write_text(json.dumps(plan))
+    lines = [line(31 + 5.0 * k, 1.0, alerts=["AcmeRed"]) for k in range(8)]
+    (folder / "history" / "slis.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
+    page = render(folder)
+    redacted = render(folder, redact=True).parent
+    text = "".join(file.read_text(errors="replace") for file in sorted(redacted.rglob("*")) if file.is_file())
+    assert page.is_file() and "checkout_errors" in text
+    assert [secret for secret in ("acme", "AcmeRed", "orders-eu", "billing-7") if secret in text] == []
