@@ -88,7 +88,6 @@ EVERY = (
         "tasks that wait; the node that was asked tries again after 2.5 to 5 s, so clients see a delay or a timeout",
         "manager_throttling.throttled",
         Error("5xx", "process_cluster_event_timeout_exception", "failed to process cluster event"),
-        "no experiment: a storm of tasks waits for each answer, and no stream of a load waits in that queue",
     ),
     Protection(
         "backpressure of segment replication",
