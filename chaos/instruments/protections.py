@@ -489,8 +489,9 @@ def table(record: Record) -> dict[str, Any]:
     """``phases``: phase → ``known``, ``counts``, ``around`` (see :class:`Counts`) and ``metrics``: metric → its figure.
     Where its counters grew the figure has ``answers``, status → operation → arrivals that were answered so meanwhile;
     and where errors were told in these seconds, ``tries``, the same of every try, ``errors``, each kind of them
-    (:class:`Told`), and ``named``, status → operation → those with the type and the text of this protection. ``end``: what each node held at its last answer,
-    and the ``unheard``, of which none came after the last phase. Empty where nothing was asked."""
+    (:class:`Told`), and ``named``, status → operation → those with the type and the text of this protection. ``end``:
+    what each node held at its last answer, and the ``unheard``, of which none came after the last phase. Empty where
+    nothing was asked."""
     every = stretches(record)
     if not every or not record.spans:
         return {}

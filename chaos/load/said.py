@@ -4,8 +4,9 @@ A status alone does not tell a wrong request from a cluster that refuses a right
 somebody cancelled; the body does. So the first answer of each operation, status and type of error is written down
 (``answer.error`` in ``driver.jsonl``: ``op``, ``status``, ``type``, ``reason``, ``node``), and the ``self`` event of
 each second counts them (``errors``: [operation, status, type, reason of a cancellation or null, how many]), each try of
-a request for itself: what a client sends again is answered well at last, and was refused all the same. Types are those of OpenSearch (``error.root_cause``, ``failed_shards``, ``_shards.failures`` and their causes). Of a cancelled
-task the reason counts too, because it says who cancelled it (:mod:`chaos.history.cancelled`).
+a request for itself: what a client sends again is answered well at last, and was refused all the same. Types are those
+of OpenSearch (``error.root_cause``, ``failed_shards``, ``_shards.failures`` and their causes). Of a cancelled task the
+reason counts too, because it says who cancelled it (:mod:`chaos.history.cancelled`).
 
 Bounded: :data:`MOST` kinds are told apart, the others are counted as ``other``; a reason is cut at :data:`CHARACTERS`.
 Names in it are replaced where a report is redacted, as everywhere in a history.

@@ -131,8 +131,8 @@ def settings_change(fault: SettingsChange, aim: Aim) -> Means:
 KEPT = 5
 """How many indices of a storm of them live at once: the older ones are deleted again, which are tasks too."""
 PATIENCE = "cluster_manager_timeout=2s&timeout=2s"
-"""Of one request of a storm. A task that the cluster manager throttles is sent again by the node that was asked, after
-2.5 to 5 s, also where this time is over by then; and while it is not, again and ever later
+"""Of one request of a storm. A task that the cluster manager throttles is sent again by the node that was asked,
+after 2.5 to 5 s, also where this time is over by then; and while it is not, again and ever later
 (``ClusterManagerTaskThrottler``, ``RetryableAction``, 3.8.0). With less than 2.5 s there is one such retry, and it comes
 7 s after the request at the latest."""
 ANSWER_SECONDS = 10.0

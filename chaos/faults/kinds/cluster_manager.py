@@ -388,8 +388,8 @@ class TaskStorm(_ClusterManagerFault):
     noticing = "hardly"
     examples = ({"rate": "10/s", "what": "mappings"}, {"rate": "1/s", "what": "indices"})
     proof = (
-        "the rate that was really sent, and the mapping's (or the cluster state's) version, which grows with it; tasks that "
-        "the cluster manager refused for want of room in its queue count as well"
+        "the rate that was really sent, and the mapping's (or the cluster state's) version, which grows with it; tasks "
+        "that the cluster manager refused for want of room in its queue count as well"
     )
     holding = SENT_AND_COUNTED
     colour = AMBER

@@ -297,7 +297,8 @@ def test_what_clients_send_again_until_it_is_taken_was_refused_all_the_same() ->
     span = record.spans[1]
     tries = [["write", 429, REJECTION, None, 5], ["write", 429, "circuit_breaking_exception", None, 2]]
     more = [["read", 503, "x", None, 3], ["read", 404, "index_not_found_exception", None, 8]]
-    far = {"t": record.spans[0].start - 60 * SECOND, "kind": "self", "errors": [["write", 429, REJECTION, None, 90]]}
+    early = record.spans[0].start - 60 * SECOND
+    far = {"t": early, "kind": "self", "errors": [["write", 429, REJECTION, None, 90]]}
     record.driver = [far, {"t": (span.start + span.end) // 2, "kind": "self", "errors": [*tries, *more]}]
     row = table(record)["phases"][where]["metrics"][REFUSED]
     assert row["answers"] == {} and row["tries"] == {"429": {"write": 7}, "5xx": {"read": 3}}
