@@ -51,7 +51,7 @@ EVERY = (
         "search_backpressure.{search_task,search_shard_task}.cancellation_stats.cancellation_count",
         "nodes in duress (processors 90 % or heap 70 % for 3 s), and searches that hold 5 % of the heap",
         "search_backpressure.cancelled",
-        Error("5xx", "task_cancelled_exception", "cancelled task with reason"),
+        Error("5xx", "task_cancelled_exception", " exceeded ["),
     ),
     Protection(
         "admission control",
@@ -124,6 +124,7 @@ EVERY = (
         "off, a time; also of one request",
         "none",
         "searches that ask whether they were cancelled: an aggregation under way may run on (#19434)",
+        error=Error("5xx", "task_cancelled_exception", "Cancellation timeout of "),
         open="no counter, no experiment",
     ),
     Protection(
@@ -132,6 +133,7 @@ EVERY = (
         "on: 85 %, 90 %, 95 %",
         "none; blocks in the cluster state, index.blocks.read_only_allow_delete",
         "an answer of every node with a copy: the block of the flood stage goes once all are under *high*",
+        error=Error("429", "cluster_block_exception", "disk usage exceeded flood-stage watermark"),
         open="no sides: experiments/disk-flood-stage.yaml shows the block and its release",
     ),
     Protection(

@@ -133,8 +133,8 @@ KEPT = 5
 PATIENCE = "cluster_manager_timeout=2s&timeout=2s"
 """Of one request of a storm. A task that the cluster manager throttles is sent again by the node that was asked,
 after 2.5 to 5 s, also where this time is over by then; and while it is not, again and ever later
-(``ClusterManagerTaskThrottler``, ``RetryableAction``, 3.8.0). With less than 2.5 s there is one such retry, and it comes
-7 s after the request at the latest."""
+(``ClusterManagerTaskThrottler``, ``RetryableAction``, 3.8.0). With less than 2.5 s there is one such retry, and it is
+made 7 s after the request at the latest."""
 ANSWER_SECONDS = 10.0
 """In which such a request is answered: that retry, and the time in the queue after it."""
 MOST_TASKS = 256

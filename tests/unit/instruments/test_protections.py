@@ -290,7 +290,7 @@ def test_what_clients_were_told_is_not_known_of_a_run_that_kept_no_errors() -> N
 
 
 def test_what_clients_send_again_until_it_is_taken_was_refused_all_the_same() -> None:
-    """All arrivals are answered well at last; the driver counts each try that was not, those at other times left out."""
+    """All arrivals are answered well at last; the driver counts each try that was not, and when."""
     story = synthetic.slow_zone()
     where = story.chapters[1].name
     _, record = run(busy(where), story)
