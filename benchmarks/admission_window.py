@@ -1,9 +1,9 @@
 """How long admission control does nothing on a node that just came back.
 
-On one real lab with stock windows: admission control is enforced and its limit of processor use for searches is 0, which
-refuses each one (as the sources have it) as soon as there is a figure. A data node is killed and started again. From then
-on it alone is searched, twice a second, until it refuses one; beside it one that was there all along is. Times are those
-of the node's own process (``jvm.uptime``).
+On one real lab with stock windows: admission control is enforced and its limit of processor use for searches is 0,
+which refuses each one (as the sources have it) as soon as there is a figure. A data node is killed and started again.
+From then on it alone is searched, twice a second, until it refuses one; then one that was there all along is. Times are
+those of the node's own process (``jvm.uptime``).
 
 Prints, and with ``--record`` writes ``reports/results/admission-window.json``; ``python benchmarks/asked.py`` makes the
 table of docs/protections.md of it. Some three minutes. Needs root.
@@ -17,14 +17,18 @@ import argparse
 import json
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
+import urllib3
 from admin_cost import RESULTS, lab_of, machine
 
 from chaos.base.errors import ChaosError, LabError
+from chaos.base.waiting import wait_until
 from chaos.load.said import told
 from chaos.opensearch.administration import create_index
 from chaos.opensearch.protections import OF_METRIC
+from chaos.opensearch.rest import UNREADABLE
 from chaos.opensearch.views import administer, await_green
 from chaos.targets.labs.local import LocalLab
 
@@ -62,6 +66,13 @@ def uptime(lab: LocalLab, node: str) -> tuple[float, int]:
     return own["jvm"]["uptime_in_millis"] / 1000, sum(counts)
 
 
+def is_back(lab: LocalLab, through: str, node: str) -> bool:
+    """Whether it answers, and a search of it alone is answered or refused: its copy is there."""
+    with suppress(urllib3.exceptions.HTTPError, *UNREADABLE):
+        return uptime(lab, node)[0] > 0 and searched(lab, through, node)[0] in (200, 429)
+    return False
+
+
 def until_refused(lab: LocalLab, through: str, node: str) -> dict[str, Any]:
     """Searches of one node until it refuses one. Raises LabError where it never does."""
     well, first = 0, None
@@ -95,7 +106,7 @@ def measured(lab: LocalLab) -> dict[str, Any]:
         raise LabError(f"admission control was not set: {status} {str(answer)[:300]}")
     lab.kill_node(node)
     lab.start_node(node)
-    if not await_green(lab, 90)[0]:
+    if not wait_until(lambda: is_back(lab, through, node), 90):
         raise LabError(f"{node} did not come back")
     return {"came_back": until_refused(lab, through, node), "beside": until_refused(lab, through, beside)}
 

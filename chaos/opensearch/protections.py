@@ -29,7 +29,8 @@ class Protection:
     """One of them. ``metric``: by which a run counts it, None where none does; ``counter``: where nodes count, below
     ``GET _nodes/stats`` ``nodes.<id>`` or as it says; ``error``: None where clients see nothing of it, or nothing that
     is told apart; ``modes``: what it can be set to, the default first; ``needs``: without which it does nothing;
-    ``open``: why a run here does not show it yet, empty where an experiment asks for its metric."""
+    ``test``: which of tests/cluster/test_protections_act.py provokes it alone, empty where none does; ``open``: why
+    nothing here shows whether it protects, empty where an experiment asks for its metric."""
 
     name: str
     setting: str
@@ -38,6 +39,7 @@ class Protection:
     needs: str
     metric: str | None = None
     error: Error | None = None
+    test: str = ""
     open: str = ""
 
 
@@ -106,7 +108,8 @@ EVERY = (
         "nothing; the setting is read when a node starts",
         "thread_pools.rejected",
         Error("429", REJECTED, "queue capacity"),
-        "no experiment",
+        "test_a_full_queue_of_a_thread_pool_refuses_and_is_empty_again",
+        "acts alone: no experiment has sides for it",
     ),
     Protection(
         "circuit breakers",
@@ -116,7 +119,8 @@ EVERY = (
         "nothing",
         "circuit_breakers.tripped",
         Error("429", "circuit_breaking_exception", "Data too large"),
-        "no experiment",
+        "test_a_breaker_refuses_what_is_over_its_limit_and_holds_nothing_after",
+        "acts alone: no experiment has sides for it",
     ),
     Protection(
         "cancellation after a time",
@@ -125,7 +129,8 @@ EVERY = (
         "none",
         "searches that ask whether they were cancelled: an aggregation under way may run on (#19434)",
         error=Error("5xx", "task_cancelled_exception", "Cancellation timeout of "),
-        open="no counter, no experiment",
+        test="test_a_search_is_cancelled_after_its_time_and_the_next_is_not",
+        open="acts alone: nodes count it nowhere",
     ),
     Protection(
         "disk watermarks",
@@ -134,16 +139,18 @@ EVERY = (
         "none; blocks in the cluster state, index.blocks.read_only_allow_delete",
         "an answer of every node with a copy: the block of the flood stage goes once all are under *high*",
         error=Error("429", "cluster_block_exception", "disk usage exceeded flood-stage watermark"),
-        open="no sides: experiments/disk-flood-stage.yaml shows the block and its release",
+        test="test_the_flood_stage_blocks_writes_until_the_disk_is_under_its_high_watermark",
+        open="acts alone: experiments/disk-flood-stage.yaml has a disk that is filled, without sides",
     ),
     Protection(
         "remote store pressure",
         "remote_store.segment.pressure.enabled",
         "on, off",
-        "GET _remotestore/stats: rejection_count of a shard",
+        "GET _remotestore/stats/<index>: segment.upload.backpressure_rejection_count of a copy",
         "remote-backed storage that falls behind",
         error=Error("429", REJECTED, "due to remote segments lagging behind"),
-        open="not counted, no experiment",
+        test="test_a_store_that_takes_no_segments_refuses_writes_until_it_takes_them",
+        open="acts alone: not counted in runs",
     ),
     Protection(
         "workload management",
