@@ -568,8 +568,8 @@ def _protection(sheet: Sheet, wanted: dict[str, str]) -> Found:
     "Search backpressure",
     says="search_backpressure.mode is enforced; stock it is monitor_only and cancels nothing.",
     source=PROTECTION,
-    remedy="Set search_backpressure.mode to enforced, after a time of watching what it would have cancelled. What it did "
-    "in runs of ours: docs/protections.md.",
+    remedy="Set search_backpressure.mode to enforced, after a time of watching what it would have cancelled. What it "
+    "did in runs of ours: docs/protections.md.",
     needs=("nodes", "settings"),
 )
 def search_backpressure(sheet: Sheet, workload: Workload) -> Found:
@@ -581,8 +581,8 @@ def search_backpressure(sheet: Sheet, workload: Workload) -> Found:
     "Admission control",
     says="admission_control.transport.mode is enforced; stock it is disabled.",
     source=ADMISSION,
-    remedy="Set admission_control.transport.mode to monitor_only, look at what it counts, then to enforced. What it did "
-    "in runs of ours, and that a node which just came back does without it: docs/protections.md.",
+    remedy="Set admission_control.transport.mode to monitor_only, look at what it counts, then to enforced. What it "
+    "did in runs of ours, and that a node which just came back does without it: docs/protections.md.",
     needs=("nodes", "settings"),
 )
 def admission_control(sheet: Sheet, workload: Workload) -> Found:
