@@ -96,8 +96,7 @@ def test_a_full_queue_of_a_thread_pool_refuses_and_is_empty_again(lab: LocalLab)
     before, error = count(lab, "thread_pools.search"), BY_NAME["queues of thread pools"].error
     answers = at_once(8, lambda: ask(lab, "GET", ANEW, SLOW))
     refused = [answer for answer in answers if answer[0] == 429]
-    print("thread pool", refused[0] if refused else answers)
-    assert refused and all(is_told(error, answer) for answer in refused)
+    assert refused and all(is_told(error, answer) for answer in refused), answers
     assert count(lab, "thread_pools.search") - before >= len(refused)
     assert [answer[0] for answer in answers if answer[0] != 429] == [200] * (8 - len(refused))
     assert ask(lab, "GET", f"/{INDEX}/_search")[0] == 200, "it lets go"
@@ -108,8 +107,7 @@ def test_a_breaker_refuses_what_is_over_its_limit_and_holds_nothing_after(lab: L
     assert ask(lab, "GET", f"/{INDEX}/_search", WORDS)[0] == 200
     with setting(lab, indices__breaker__request__limit="1kb"):
         answer = ask(lab, "GET", f"/{INDEX}/_search", WORDS)
-        print("breaker", answer)
-        assert answer[0] == 429 and is_told(error, answer)
+        assert answer[0] == 429 and is_told(error, answer), answer
         assert count(lab, "circuit_breakers.request") > before
     assert ask(lab, "GET", f"/{INDEX}/_search", WORDS)[0] == 200
     (own,) = ask(lab, "GET", "/_nodes/_local/stats/breaker")[1]["nodes"].values()
@@ -119,12 +117,12 @@ def test_a_breaker_refuses_what_is_over_its_limit_and_holds_nothing_after(lab: L
 def test_a_search_is_cancelled_after_its_time_and_the_next_is_not(lab: LocalLab) -> None:
     whole = ask(lab, "GET", ANEW, SLOW)
     cut = ask(lab, "GET", f"{ANEW}&cancel_after_time_interval=300ms", SLOW)
-    print("cancelled", cut, "whole took", whole[1]["took"])
     assert whole[0] == 200 and whole[1]["took"] > 600, "else it would end before it is cancelled"
-    assert is_told(BY_NAME["cancellation after a time"].error, cut)
+    assert is_told(BY_NAME["cancellation after a time"].error, cut), cut
     assert not is_told(BY_NAME["search backpressure"].error, cut), "it was no node in duress"
     with setting(lab, search__cancel_after_time_interval="300ms"):
-        assert is_told(BY_NAME["cancellation after a time"].error, ask(lab, "GET", ANEW, SLOW))
+        cut = ask(lab, "GET", ANEW, SLOW)
+        assert is_told(BY_NAME["cancellation after a time"].error, cut), cut
         assert ask(lab, "GET", f"/{INDEX}/_search")[0] == 200
     assert ask(lab, "GET", ANEW, SLOW)[0] == 200
 
@@ -139,8 +137,7 @@ def test_the_flood_stage_blocks_writes_until_the_disk_is_under_its_high_watermar
     with setting(lab, **marks):
         assert wait_until(lambda: one()[0] == 429, RELEASED_SECONDS), one()
         answer = one()
-        print("flood stage", answer)
-        assert is_told(error, answer)
+        assert is_told(error, answer), answer
         assert ask(lab, "GET", f"/{INDEX}/_doc/0")[0] == 200, "reads are let through"
         held = ask(lab, "GET", f"/{INDEX}/_settings/index.blocks.*")[1]
         assert held[INDEX]["settings"]["index"]["blocks"]["read_only_allow_delete"] == "true"
@@ -161,8 +158,8 @@ def test_a_store_that_takes_no_segments_refuses_writes_until_it_takes_them(lab: 
     try:
         assert wait_until(lambda: write()[0] == 429, RELEASED_SECONDS), write()
         answer = write()
-        print("remote store", answer, rejections(lab))
-        assert is_told(error, answer) and rejections(lab) > before
+        assert is_told(error, answer), answer
+        assert rejections(lab) > before
     finally:
         data.unlink()
         away.rename(data)
