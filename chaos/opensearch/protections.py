@@ -109,7 +109,7 @@ EVERY = (
         "thread_pools.rejected",
         Error("429", REJECTED, "queue capacity"),
         "test_a_full_queue_of_a_thread_pool_refuses_and_is_empty_again",
-        "acts alone: no experiment has sides for it",
+        "no experiment has sides for it",
     ),
     Protection(
         "circuit breakers",
@@ -120,7 +120,7 @@ EVERY = (
         "circuit_breakers.tripped",
         Error("429", "circuit_breaking_exception", "Data too large"),
         "test_a_breaker_refuses_what_is_over_its_limit_and_holds_nothing_after",
-        "acts alone: no experiment has sides for it",
+        "no experiment has sides for it",
     ),
     Protection(
         "cancellation after a time",
@@ -130,7 +130,7 @@ EVERY = (
         "searches that ask whether they were cancelled: an aggregation under way may run on (#19434)",
         error=Error("5xx", "task_cancelled_exception", "Cancellation timeout of "),
         test="test_a_search_is_cancelled_after_its_time_and_the_next_is_not",
-        open="acts alone: nodes count it nowhere",
+        open="nodes count it nowhere, so no experiment can ask for it",
     ),
     Protection(
         "disk watermarks",
@@ -140,7 +140,7 @@ EVERY = (
         "an answer of every node with a copy: the block of the flood stage goes once all are under *high*",
         error=Error("429", "cluster_block_exception", "disk usage exceeded flood-stage watermark"),
         test="test_the_flood_stage_blocks_writes_until_the_disk_is_under_its_high_watermark",
-        open="acts alone: experiments/disk-flood-stage.yaml has a disk that is filled, without sides",
+        open="experiments/disk-flood-stage.yaml has a disk that is filled, without sides",
     ),
     Protection(
         "remote store pressure",
@@ -150,7 +150,7 @@ EVERY = (
         "remote-backed storage that falls behind",
         error=Error("429", REJECTED, "due to remote segments lagging behind"),
         test="test_a_store_that_takes_no_segments_refuses_writes_until_it_takes_them",
-        open="acts alone: not counted in runs",
+        open="not counted in runs",
     ),
     Protection(
         "workload management",
