@@ -9,6 +9,7 @@ has kept: of each experiment the newest. Where there is none, or its series was 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,9 @@ PAGES = {ROOT / "docs" / f"{name}.md": ROOT / "experiments" / name for name in (
 PROTECTIONS = ROOT / "docs" / "protections.md"
 PROTECTED = ROOT / "experiments" / "protections"
 """Experiments whose sides are a protection off, (monitoring,) and on."""
+ACT = "tests/cluster/test_protections_act.py"
+"""Tests that provoke protections alone."""
+WINDOW = ROOT / "reports" / "results" / "admission-window.json"
 PARTS = ("advices", "figures")
 """Tables of the page, each between ``<!-- NAME: … -->`` and ``<!-- NAME end -->``."""
 CLAIM = re.compile(r"\b[a-z]{2}-\d+\b")
@@ -38,8 +42,13 @@ HEADS = {
         "|---|---|---|---|---|---|---|",
     ),
     "catalogue": (
-        "| protection | setting | modes, default first | counted by nodes | metric | clients get | needs | found |",
-        "|---|---|---|---|---|---|---|---|",
+        "| protection | setting | modes, default first | counted by nodes | metric | clients get | needs | did here | "
+        "cost here |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ),
+    "window": (
+        "| data node | first searched, s after its start | searches that it took | first refusal, s after its start |",
+        "|---|---|---|---|",
     ),
     "protections": (
         "| counter | command | sides | it is to be better | verdict | why | runs that count |",
@@ -147,9 +156,41 @@ def protections(folder: Path, rows: dict[str, dict[str, Any]]) -> Iterator[str]:
         yield f"| {' | '.join(results.cell(each, 600) for each in cells)} |"
 
 
-def every_protection(folder: Path, rows: dict[str, dict[str, Any]]) -> Iterator[str]:
-    """A line for each protection of the catalogue: what it is, and the verdict of each experiment on it, or why there
-    is none. ``rows``: experiment → its newest row."""
+def acted(test: str, rows: dict[str, dict[str, Any]]) -> str:
+    """What came of a protection that is provoked alone. ``rows``: file of tests → its newest row."""
+    row = rows.get(ACT) or {}
+    if not row or "ended" not in row or row.get("outcome") in ("none", "cut off"):
+        return "provoked alone: not run yet"
+    if (failed := (row.get("bad") or {}).get(test)) is not None:
+        return f"provoked alone it did not do what is said here (commit {row['commit']}): {failed}"
+    return f"**acts and lets go**, provoked alone (commit {row['commit']})"
+
+
+def cost(file: Path, rows: dict[str, dict[str, Any]]) -> str:
+    """What was more costly or less with a protection on than off; nothing of a series that is not whole."""
+    row = rows.get(str(file.relative_to(ROOT))) or {}
+    if verdict(file, rows)[0] == NOT_YET:
+        return ""
+    on = list(row["counted"])[-1]
+    moved = [each for each in row.get("metrics", ()) if each["side"] == on and each["metric"].startswith("costs.")]
+    return "; ".join(f"{each['metric']} {each['moved']}, {each['word']}" for each in moved) or "not measured"
+
+
+def window(file: Path = WINDOW) -> Iterator[str]:
+    """How long admission control does nothing on a node that came back, and on one beside it; a note after it."""
+    if not file.exists():
+        yield f"| {NOT_YET}: `python benchmarks/admission_window.py --record` |  |  |  |"
+        return
+    found = json.loads(file.read_text())
+    for name, key in (("killed and started again", "came_back"), ("there all along", "beside")):
+        row = found[key]
+        yield f"| {name} | {row['first_search_s']} | {row['searches']} | {row['refused_s']} |"
+    yield f"| OpenSearch {found['opensearch']}, {found['topology']}, commit {found['commit']} |  |  |  |"
+
+
+def every_protection(folder: Path, rows: dict[str, dict[str, Any]], tests: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """A line for each protection of the catalogue: what it is, the verdict of each experiment on it, or why there is
+    none, and what it cost. ``rows``: experiment → its newest row; ``tests``: file of tests → its newest row."""
     asked_by: dict[str, list[Path]] = {}
     for file in files(folder):
         experiment = load(file)
@@ -158,6 +199,9 @@ def every_protection(folder: Path, rows: dict[str, dict[str, Any]]) -> Iterator[
     for each in catalogue.EVERY:
         mine = asked_by.get(each.metric or "", [])
         error = "nothing that is told apart" if each.error is None else told(each.error)
+        did = [f"{file.stem}: {verdict(file, rows)[0]}" for file in mine]
+        did += [acted(each.test, tests)] if each.test else []
+        did += [each.open] if each.open else []
         cells = (
             f"**{each.name}**",
             f"`{each.setting}`",
@@ -166,7 +210,8 @@ def every_protection(folder: Path, rows: dict[str, dict[str, Any]]) -> Iterator[
             "" if each.metric is None else f"`{each.metric}`",
             error,
             each.needs,
-            "; ".join(f"{file.stem}: {verdict(file, rows)[0]}" for file in mine) or each.open,
+            "; ".join(did),
+            "; ".join(filter(None, (cost(file, rows) for file in mine))),
         )
         yield f"| {' | '.join(results.cell(cell, 400) for cell in cells)} |"
 
@@ -178,8 +223,9 @@ def told(error: catalogue.Error) -> str:
 
 def protections_page(text: str) -> str:
     """docs/protections.md with its tables made anew. Raises ValueError where a mark of one is missing."""
-    newest = {str(row["what"]): row for row in results.rows("sides")}
-    text = put(text, "catalogue", every_protection(PROTECTED, newest))
+    newest, tests = ({str(row["what"]): row for row in results.rows(series)} for series in ("sides", "full"))
+    text = put(text, "catalogue", every_protection(PROTECTED, newest, tests))
+    text = put(text, "window", window())
     return put(text, "protections", protections(PROTECTED, newest))
 
 

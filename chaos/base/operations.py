@@ -31,8 +31,10 @@ NAMED_CALLS = (
     "stats-filtered",
     "nodes-filtered",
     "health-indices",
+    "health-queue",
 )
-"""Those that a stream makes only where it names them: filtered, paged, and of other costs to the cluster manager."""
+"""Those that a stream makes only where it names them: filtered, paged, of other costs to the cluster manager, and one
+that waits in its queue."""
 Answer = Literal["search", "get", "index", "bulk", "query", "msearch", "scroll", "pit", "admin"]
 """How an answer is judged (:mod:`chaos.load.outcomes`): as that of a search, of a get by id, of a write by id, of many
 writes in one request; of a search whose right answer is not known; of several searches in one request; of all pages of

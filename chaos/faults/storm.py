@@ -26,7 +26,8 @@ ENOUGH = 0.8
 """The share of the asked rate that a storm must reach to count as one."""
 LATE_SECONDS = 1.0
 TIMEOUT_SECONDS = 5.0
-"""Of one request, and so the longest that :meth:`Storm.stop` waits."""
+"""Of one request, unless a storm has another one."""
+FEWEST_SENDERS, MOST_SENDERS = 4, 32
 
 
 class Ask(NamedTuple):
@@ -66,13 +67,28 @@ Watch = Callable[[Lab], Mapping[str, float]]
 
 
 class Storm:
-    """``requests(k)`` is what the k-th tick sends, one after the other; the tick is well when all of them are."""
+    """``requests(k)`` is what the k-th tick sends, one after the other; the tick is well when all of them are.
+
+    ``timeout``: of one request (s), and so the longest that :meth:`stop` waits. ``senders``: how many requests may be
+    under way at once, at most; None: as many as the rate needs where answers come within half a second. A sender is
+    started where all others wait for answers.
+    """
 
     def __init__(
-        self, rate: float, nodes: Sequence[str], requests: Callable[[int], Sequence[Ask]], watch: Watch | None = None
+        self,
+        rate: float,
+        nodes: Sequence[str],
+        requests: Callable[[int], Sequence[Ask]],
+        watch: Watch | None = None,
+        *,
+        timeout: float = TIMEOUT_SECONDS,
+        senders: int | None = None,
     ) -> None:
         self.rate, self.nodes = rate, list(nodes)
-        self._requests, self._watch = requests, watch
+        self._requests, self._watch, self._timeout = requests, watch, timeout
+        self._most = senders or min(MOST_SENDERS, max(FEWEST_SENDERS, math.ceil(rate / 2)))
+        self._idle = self._senders = 0
+        self._free: dict[str, list[NodeClient]] = {node: [] for node in self.nodes}
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
@@ -84,21 +100,32 @@ class Storm:
 
     def start(self, lab: Lab) -> None:
         self._began = time.monotonic()
-        senders = min(32, max(4, math.ceil(self.rate / 2)))
-        self._threads = [
-            threading.Thread(target=self._send, args=(lab,), name=f"storm {n}", daemon=True) for n in range(senders)
-        ]
-        if self._watch is not None:
-            self._threads.append(threading.Thread(target=self._look, args=(lab,), name="storm watch", daemon=True))
-        for thread in self._threads:
-            thread.start()
+        with self._lock:
+            for _ in range(min(FEWEST_SENDERS, self._most)):
+                self._start_sender(lab)
+            if self._watch is not None:
+                self._begin(threading.Thread(target=self._look, args=(lab,), name="storm watch", daemon=True))
+
+    def _start_sender(self, lab: Lab) -> None:
+        """Under the lock: one more, unless it is over or there are enough."""
+        if not self._over.is_set() and self._senders < self._most:
+            self._begin(threading.Thread(target=self._send, args=(lab,), name=f"storm {self._senders}", daemon=True))
+            self._senders += 1
+
+    def _begin(self, thread: threading.Thread) -> None:
+        self._threads.append(thread)
+        thread.start()
 
     def stop(self) -> Look:
         """End it; the look is over its whole time."""
         self._over.set()
         self._ended = time.monotonic()  # what is under way still counts, the time that it takes does not
-        for thread in self._threads:
+        with self._lock:  # none is started from here on
+            threads = list(self._threads)
+        for thread in threads:
             thread.join()
+        for client in (each for free in self._free.values() for each in free):
+            client.close()
         probes = [self.probe(), *self.watched()]
         return Look(all(probe.ok for probe in probes), f"the storm: {self.tally().says()}", probes)
 
@@ -140,30 +167,35 @@ class Storm:
             for name, values in seen.items()
         ]
 
-    def _take(self) -> int | None:
-        """The number of the next request, once it is due; None when the storm is over."""
+    def _take(self, lab: Lab) -> int | None:
+        """The number of the next request, once it is due; None when the storm is over. Where no other sender is left to
+        take the one after it, another is started."""
         assert self._began is not None
         with self._lock:
             late = time.monotonic() - self._began - LATE_SECONDS
             number = max(self._next, math.ceil(late * self.rate))
             self._next = number + 1
+            self._idle += 1
         due = self._began + number / self.rate
-        return None if self._over.wait(max(0.0, due - time.monotonic())) else number
+        over = self._over.wait(max(0.0, due - time.monotonic()))
+        with self._lock:
+            self._idle -= 1
+            if not self._idle:
+                self._start_sender(lab)
+        return None if over else number
 
     def _send(self, lab: Lab) -> None:
-        clients: dict[str, NodeClient] = {}
-        while (number := self._take()) is not None:
+        while (number := self._take(lab)) is not None:
             node = self.nodes[number % len(self.nodes)]
-            if node not in clients:
-                clients[node] = lab.client(node, timeout=TIMEOUT_SECONDS)
             with self._lock:
                 self._tally = self._plus(sent=1)
+                client = self._free[node].pop() if self._free[node] else None
+            client = client or lab.client(node, timeout=self._timeout)
             began = time.monotonic()
-            refusal = self._all(clients[node], self._requests(number))
+            refusal = self._all(client, self._requests(number))
             with self._lock:
+                self._free[node].append(client)
                 self._tally = self._plus(well=refusal is None, slowest=time.monotonic() - began, refusal=refusal)
-        for client in clients.values():
-            client.close()
 
     def _plus(self, sent: int = 0, well: int = 0, slowest: float = 0.0, refusal: str | None = None) -> Tally:
         now = self._tally

@@ -464,6 +464,17 @@ def errors(record: Record, windows: Sequence[tuple[int, int]]) -> list[Told]:
     ]
 
 
+def tried(told: Sequence[Told]) -> dict[str, dict[str, int]]:
+    """Status → operation → errors of that status, whatever their type. An arrival that was refused and sent again until
+    it was taken is none of those in :func:`answered`; each of its refusals is here."""
+    found: dict[str, dict[str, int]] = {}
+    for each in told:
+        if each.status in REFUSALS:
+            row = found.setdefault(each.status, {})
+            row[each.op] = row.get(each.op, 0) + each.number
+    return found
+
+
 def named(told: Sequence[Told], error: Error) -> dict[str, dict[str, int]]:
     """Status → operation → errors that are those of one protection, by their type and their text."""
     found: dict[str, dict[str, int]] = {}
@@ -477,9 +488,10 @@ def named(told: Sequence[Told], error: Error) -> dict[str, dict[str, int]]:
 def table(record: Record) -> dict[str, Any]:
     """``phases``: phase → ``known``, ``counts``, ``around`` (see :class:`Counts`) and ``metrics``: metric → its figure.
     Where its counters grew the figure has ``answers``, status → operation → arrivals that were answered so meanwhile;
-    and where errors were told in these seconds, ``errors``, each kind of them (:class:`Told`), and ``named``, status →
-    operation → those with the type and the text of this protection. ``end``: what each node held at its last answer,
-    and the ``unheard``, of which none came after the last phase. Empty where nothing was asked."""
+    and where errors were told in these seconds, ``tries``, the same of every try, ``errors``, each kind of them
+    (:class:`Told`), and ``named``, status → operation → those with the type and the text of this protection. ``end``:
+    what each node held at its last answer, and the ``unheard``, of which none came after the last phase. Empty where
+    nothing was asked."""
     every = stretches(record)
     if not every or not record.spans:
         return {}
@@ -507,7 +519,9 @@ def _row(record: Record, every: Sequence[Stretch], found: Counts, span: Span, pr
     if windows:
         row["answers"] = {status: ops for status in REFUSALS if (ops := answered(record, windows, status))}
         known_error = OF_METRIC.get(protection.metric)
-        if (told := errors(record, windows)) and known_error is not None and known_error.error is not None:
+        if told := errors(record, windows):
+            row["tries"] = tried(told)
+        if told and known_error is not None and known_error.error is not None:
             row["errors"] = [vars(each) for each in told]
             row["named"] = named(told, known_error.error)
     return row

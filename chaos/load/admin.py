@@ -132,8 +132,10 @@ NAMED: Mapping[str, Call] = {
     "stats-filtered": Call("/_cluster/stats/os,jvm,process/nodes/_all", _whole_of_nodes),
     "nodes-filtered": Call("/_nodes/stats/os,jvm,process", _whole_by_node),
     "health-indices": Call("/_cluster/health?level=indices", _whole_health),
+    "health-queue": Call("/_cluster/health?wait_for_events=high&timeout=4s&cluster_manager_timeout=4s", _whole_health),
 }
-"""Those of a stream that names them. Of a table in pages the first page is asked."""
+"""Those of a stream that names them. Of a table in pages the first page is asked. ``health-queue`` waits in the cluster
+manager's queue like an update of a mapping (priority high), and changes nothing."""
 EVERY: Mapping[str, Call] = {**CALLS, **NAMED}
 _BY_PATH = {call.path: call for call in EVERY.values()}
 

@@ -15,6 +15,7 @@ from typing import Any
 from opensearchpy import OpenSearch
 from opensearchpy.connection import Connection
 from opensearchpy.connection_pool import RoundRobinSelector
+from opensearchpy.exceptions import TransportError
 from opensearchpy.serializer import JSONSerializer
 
 from chaos.base.access import Access
@@ -30,15 +31,17 @@ class Trace(dict[str, str]):
     """Follows one request through its attempts.
 
     opensearch-py hands the ``headers`` of a request to every attempt untouched; this is an empty set of them.
+    ``failed``: (node, error) of each attempt that came to one; of those that it tried again nothing else tells.
     """
 
-    __slots__ = ("attempts", "failure", "node")
+    __slots__ = ("attempts", "failed", "failure", "node")
 
     def __init__(self) -> None:
         self.attempts = 0
         self.node: int | None = None
         self.failure = 0
         """Why it failed (:class:`chaos.history.failures.Failure`); 0 where it did not."""
+        self.failed: list[tuple[int, TransportError]] = []
 
 
 class Raw(JSONSerializer):
@@ -84,7 +87,12 @@ class ZoneHttpConnection(LibraryConnection):
         if isinstance(headers, Trace):
             headers.attempts += 1
             headers.node = self._node
-        status, _, text = super().perform_request(method, url, params, body, timeout, ignore, headers)
+        try:
+            status, _, text = super().perform_request(method, url, params, body, timeout, ignore, headers)
+        except TransportError as error:
+            if isinstance(headers, Trace):
+                headers.failed.append((self._node, error))
+            raise
         return status, {}, (status, text)
 
 

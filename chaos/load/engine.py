@@ -648,13 +648,25 @@ class Engine:
             outcome, status = of_error(error)
             if status == 404 and read.began:  # the context was there, and a node that held it is not
                 outcome = Outcome.SERVER_ERROR
-            trace.failure = self._said.raised(name, error, self._name_of(trace))
+            self._note_last(name, error, trace)
             if outcome == _UNKNOWN:
                 self._surprise(error)
         finally:
             if timer is not None:
                 timer.close()
+            self._note_tried_again(name, trace)
         return outcome, status, length
+
+    def _note_last(self, name: str, error: Exception, trace: Trace) -> None:
+        """What a request was answered at last."""
+        trace.failed = [each for each in trace.failed if each[1] is not error]
+        trace.failure = self._said.raised(name, error, self._name_of(trace))
+
+    def _note_tried_again(self, name: str, trace: Trace) -> None:
+        """What it was answered before opensearch-py sent it again."""
+        for node, error in trace.failed:
+            self._said.raised(name, error, self._node(node))
+        trace.failed.clear()
 
     def _release(self, read: Read, op: int, client: int) -> None:
         """Free what a read holds on the nodes, whatever came of it; where that fails, they do so soon."""
@@ -795,7 +807,7 @@ class Engine:
             outcome, trace.failure = _TIMEOUT, Failure.TIMEOUT
         except Exception as error:
             outcome, status = of_error(error)
-            trace.failure = self._said.raised(self._every[op].name, error, self._name_of(trace))
+            self._note_last(self._every[op].name, error, trace)
             if outcome == _UNKNOWN:
                 self._surprise(error)
             elif outcome == _PARTIAL:
@@ -807,6 +819,7 @@ class Engine:
         finally:
             if timer is not None:
                 timer.close()
+            self._note_tried_again(self._every[op].name, trace)
         return outcome, status, length, items
 
     def _record(

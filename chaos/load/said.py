@@ -3,10 +3,11 @@
 A status alone does not tell a wrong request from a cluster that refuses a right one, nor an overload from a search that
 somebody cancelled; the body does. So the first answer of each operation, status and type of error is written down
 (``answer.error`` in ``driver.jsonl``: ``op``, ``status``, ``type``, ``reason``, ``node``), and the ``self`` event of
-each second counts them (``errors``: [operation, status, type, reason of a cancellation or null, how many]). Each answer
-also has one word of a small vocabulary (:mod:`chaos.history.failures`), which stands beside its arrival. Types are
-those of OpenSearch (``error.root_cause``, ``failed_shards``, ``_shards.failures`` and their causes). Of a cancelled
-task the reason counts too, because it says who cancelled it (:mod:`chaos.history.cancelled`).
+each second counts them (``errors``: [operation, status, type, reason of a cancellation or null, how many]), each try of
+a request for itself: what a client sends again is answered well at last, and was refused all the same. Each answer also
+has one word of a small vocabulary (:mod:`chaos.history.failures`), which stands beside its arrival. Types are those of
+OpenSearch (``error.root_cause``, ``failed_shards``, ``_shards.failures`` and their causes). Of a cancelled task the
+reason counts too, because it says who cancelled it (:mod:`chaos.history.cancelled`).
 
 Bounded: :data:`MOST` kinds are told apart, the others are counted as ``other``; a reason is cut at :data:`CHARACTERS`.
 Names in it are replaced where a report is redacted, as everywhere in a history.

@@ -29,7 +29,8 @@ class Protection:
     """One of them. ``metric``: by which a run counts it, None where none does; ``counter``: where nodes count, below
     ``GET _nodes/stats`` ``nodes.<id>`` or as it says; ``error``: None where clients see nothing of it, or nothing that
     is told apart; ``modes``: what it can be set to, the default first; ``needs``: without which it does nothing;
-    ``open``: why a run here does not show it yet, empty where an experiment asks for its metric."""
+    ``test``: which of tests/cluster/test_protections_act.py provokes it alone, empty where none does; ``open``: why
+    nothing here shows whether it protects, empty where an experiment asks for its metric."""
 
     name: str
     setting: str
@@ -38,6 +39,7 @@ class Protection:
     needs: str
     metric: str | None = None
     error: Error | None = None
+    test: str = ""
     open: str = ""
 
 
@@ -51,7 +53,7 @@ EVERY = (
         "search_backpressure.{search_task,search_shard_task}.cancellation_stats.cancellation_count",
         "nodes in duress (processors 90 % or heap 70 % for 3 s), and searches that hold 5 % of the heap",
         "search_backpressure.cancelled",
-        Error("5xx", "task_cancelled_exception", "cancelled task with reason"),
+        Error("5xx", "task_cancelled_exception", " exceeded ["),
     ),
     Protection(
         "admission control",
@@ -88,7 +90,6 @@ EVERY = (
         "tasks that wait; the node that was asked tries again after 2.5 to 5 s, so clients see a delay or a timeout",
         "manager_throttling.throttled",
         Error("5xx", "process_cluster_event_timeout_exception", "failed to process cluster event"),
-        "no experiment: a storm of tasks waits for each answer, and no stream of a load waits in that queue",
     ),
     Protection(
         "backpressure of segment replication",
@@ -107,7 +108,8 @@ EVERY = (
         "nothing; the setting is read when a node starts",
         "thread_pools.rejected",
         Error("429", REJECTED, "queue capacity"),
-        "no experiment",
+        "test_a_full_queue_of_a_thread_pool_refuses_and_is_empty_again",
+        "no experiment has sides for it",
     ),
     Protection(
         "circuit breakers",
@@ -117,7 +119,8 @@ EVERY = (
         "nothing",
         "circuit_breakers.tripped",
         Error("429", "circuit_breaking_exception", "Data too large"),
-        "no experiment",
+        "test_a_breaker_refuses_what_is_over_its_limit_and_holds_nothing_after",
+        "no experiment has sides for it",
     ),
     Protection(
         "cancellation after a time",
@@ -125,7 +128,9 @@ EVERY = (
         "off, a time; also of one request",
         "none",
         "searches that ask whether they were cancelled: an aggregation under way may run on (#19434)",
-        open="no counter, no experiment",
+        error=Error("5xx", "task_cancelled_exception", "Cancellation timeout of "),
+        test="test_a_search_is_cancelled_after_its_time_and_the_next_is_not",
+        open="nodes count it nowhere, so no experiment can ask for it",
     ),
     Protection(
         "disk watermarks",
@@ -133,16 +138,19 @@ EVERY = (
         "on: 85 %, 90 %, 95 %",
         "none; blocks in the cluster state, index.blocks.read_only_allow_delete",
         "an answer of every node with a copy: the block of the flood stage goes once all are under *high*",
-        open="no sides: experiments/disk-flood-stage.yaml shows the block and its release",
+        error=Error("429", "cluster_block_exception", "disk usage exceeded flood-stage watermark"),
+        test="test_the_flood_stage_blocks_writes_until_the_disk_is_under_its_high_watermark",
+        open="experiments/disk-flood-stage.yaml has a disk that is filled, without sides",
     ),
     Protection(
         "remote store pressure",
         "remote_store.segment.pressure.enabled",
         "on, off",
-        "GET _remotestore/stats: rejection_count of a shard",
+        "GET _remotestore/stats/<index>: segment.upload.backpressure_rejection_count of a copy",
         "remote-backed storage that falls behind",
         error=Error("429", REJECTED, "due to remote segments lagging behind"),
-        open="not counted, no experiment",
+        test="test_a_store_that_takes_no_segments_refuses_writes_until_it_takes_them",
+        open="not counted in runs",
     ),
     Protection(
         "workload management",

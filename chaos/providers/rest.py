@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -129,12 +130,18 @@ def settings_change(fault: SettingsChange, aim: Aim) -> Means:
 
 KEPT = 5
 """How many indices of a storm of them live at once: the older ones are deleted again, which are tasks too."""
-PATIENCE = "cluster_manager_timeout=4s&timeout=4s"
-"""Of one request of a storm. A request that the cluster manager throttles is sent once more by the node that was asked,
-after 2.5 to 5 s, also where this time is over by then (``ClusterManagerTaskThrottler``, ``RetryableAction``, 3.8.0)."""
-QUIET_SECONDS = 6.0
-"""More than that retry may be late: requests of a storm that is over, or of a runner that was killed, may wait that
-long in a data node, and be carried out after everything seemed to be gone (seen with a leader that was paused)."""
+PATIENCE = "cluster_manager_timeout=2s&timeout=2s"
+"""Of one request of a storm. A task that the cluster manager throttles is sent again by the node that was asked,
+after 2.5 to 5 s, also where this time is over by then; and while it is not, again and ever later
+(``ClusterManagerTaskThrottler``, ``RetryableAction``, 3.8.0). With less than 2.5 s there is one such retry, and it is
+made 7 s after the request at the latest."""
+ANSWER_SECONDS = 10.0
+"""In which such a request is answered: that retry, and the time in the queue after it."""
+MOST_TASKS = 256
+"""How many requests of a storm of tasks are under way at once, at most: those that are throttled take up to 7 s."""
+QUIET_SECONDS = 8.0
+"""More than that retry may be late: requests of a runner that was killed may wait that long in a data node, and be
+carried out after everything seemed to be gone (seen with a leader that was paused)."""
 ADMIN = {
     "state": "/_cluster/state",
     "health": "/_cluster/health",
@@ -237,7 +244,14 @@ def task_storm(fault: TaskStorm, aim: Aim) -> Means:
         return asks
 
     nodes = [node.name for node in topology.data_nodes]
-    storm = Storm(float(fault.rate), nodes, requests, lambda lab: canary(lab, nodes[0]))
+    storm = Storm(
+        float(fault.rate),
+        nodes,
+        requests,
+        lambda lab: canary(lab, nodes[0]),
+        timeout=ANSWER_SECONDS,
+        senders=min(MOST_TASKS, math.ceil(float(fault.rate) * ANSWER_SECONDS)),
+    )
     return Means(both(LATER), worker=storm, read=lambda lab: both(new_owner()))
 
 

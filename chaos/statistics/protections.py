@@ -57,9 +57,10 @@ class Traffic:
 @dataclass(frozen=True)
 class Run:
     """One run that counts. None: not known. ``acted``: by how much the counter grew while it was provoked; ``before``:
-    in the phases before that; ``last``: in the last one; ``ever``: in any. ``answered``: operation → arrivals that got
-    the status while it grew; ``named``: operation → errors of that status, of this protection's type and text, empty
-    where what clients were told was not kept. ``held``: whether a node still holds something at the end."""
+    in the phases before that; ``last``: in the last one; ``ever``: in any. ``answered``: operation → how often clients
+    were answered with the status while it grew, by tries where those were counted and else by arrivals; ``named``:
+    operation → errors of that status, of this protection's type and text, empty where what clients were told was not
+    kept. ``held``: whether a node still holds something at the end."""
 
     acted: int | None
     before: int | None
@@ -110,7 +111,8 @@ def _grown(rows: Sequence[Mapping[str, Any]]) -> int | None:
 
 
 def _answers(row: Mapping[str, Any], status: str, op: str) -> int:
-    return int(((row.get("answers") or {}).get(status) or {}).get(op) or 0)
+    """A client that sends again what was refused hides it in its last answer, so tries count where they were told."""
+    return max(int(((row.get(kind) or {}).get(status) or {}).get(op) or 0) for kind in ("answers", "tries"))
 
 
 def _held(end: Mapping[str, Any], protection: str) -> bool | None:

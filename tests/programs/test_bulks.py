@@ -108,6 +108,9 @@ def test_what_was_rejected_is_sent_again_alone_and_is_then_acknowledged(run, dri
     assert (writes.end - writes.start >= 50_000_000).all()
     assert history.items.counts(writes.k.to_numpy()) == {"created": ITEMS * len(writes)}
     assert {each["op"] for each in history.driver if each["kind"] == "answer.error"} == {"write"}
+    told = [each for event in history.driver for each in event.get("errors", ())]
+    assert {(op, status) for op, status, *_ in told} == {("write", 429)}, "its last answer hides that it was refused"
+    assert sum(number for *_, number in told) >= len(writes)
 
 
 def test_a_bulk_that_is_rejected_each_time_is_given_up_after_its_tries(run, drive):  # noqa: F811

@@ -455,6 +455,25 @@ def test_the_librarys_own_policy_hides_a_dead_node_and_its_attempts_are_counted(
     assert (frame.attempts > 1).any()
 
 
+def test_what_the_librarys_own_policy_sends_again_is_counted_by_each_of_its_tries(run, drive):
+    with serving() as steady, serving() as busy:
+        busy.mode("503")
+        driver = drive(config(run, steady, busy, kind="opensearch-py"))
+        wait_for_load(driver)
+        assert driver.stop()
+    history = History.open(run)
+    frame = history.arrivals
+    again = frame[frame.attempts > 1]
+    assert len(again) and set(again.outcome) == {"ok"} and set(again.node) == {"a-data"}
+    told = Counter()
+    for event in history.driver:
+        for op, status, type_, _, number in event.get("errors", ()):
+            told[op, status, type_] += number
+    assert {(status, type_) for _, status, type_ in told} == {(503, "rejected_execution_exception")}
+    assert sum(told.values()) >= len(again)
+    assert {each["node"] for each in history.driver if each["kind"] == "answer.error"} == {"b-data"}
+
+
 def test_the_librarys_own_policy_asks_every_node_for_everything(run, drive):
     """Its round robin counts for each thread, which under gevent is each request: all went to the first node. And one
     counter for reads and writes that alternate would send all of the one here, and all of the other there."""

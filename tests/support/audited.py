@@ -41,6 +41,7 @@ GOOD = {
     "admission_control.transport.mode": "enforced",
     "shard_indexing_pressure.enabled": "true",
     "shard_indexing_pressure.enforced": "true",
+    "search.cancel_after_time_interval": "60s",
 }
 Change = Callable[[Sheet], Sheet]
 
@@ -215,6 +216,11 @@ def _is(name: str) -> Callable[[Node], bool]:
     return lambda node: node.name == name
 
 
+def _many(sheet: Sheet, copies: int) -> Sheet:
+    """One more index, with so many copies."""
+    return sheet if not sheet.indices else replace(sheet, indices=(*sheet.indices, Index("many", 1, copies - 1)))
+
+
 NOT_FORCED = with_settings(**{FORCED.replace(".", "__"): None})
 LOWER = with_settings(cluster__max_shards_per_node="3")
 PROBLEMS: dict[str, tuple[str, str, Change]] = {
@@ -304,6 +310,25 @@ PROBLEMS: dict[str, tuple[str, str, Change]] = {
         with_settings(admission_control__transport__mode="disabled"),
     ),
     "no indexing pressure": ("protection.indexing", "warn", with_settings(shard_indexing_pressure__enforced="false")),
+    "a kind of task that is not throttled": (
+        "protection.tasks",
+        "warn",
+        left_set(**{"cluster_manager__throttling__thresholds__put-mapping__value": "-1"}),
+    ),
+    "no throttling of tasks": ("protection.tasks", "warn", lambda s: replace(s, version="2.19.6")),
+    "searches without an end": (
+        "protection.cancellation",
+        "warn",
+        with_settings(search__cancel_after_time_interval="-1"),
+    ),
+    "long tables without a limit": ("limits.tables", "warn", lambda s: _many(s, 10_001)),
+    "monitoring of many shards": ("managers.calls", "warn", lambda s: _many(s, 63_000)),
+    "monitoring of more shards than managers can list": ("managers.calls", "fail", lambda s: _many(s, 126_000)),
+    "monitoring without the check of the term": (
+        "managers.calls",
+        "warn",
+        lambda s: _many(replace(s, version="2.12.0"), 23_000),
+    ),
     "a retry delay of nothing": (
         "settings.deadly",
         "fail",
@@ -546,7 +571,8 @@ MISSING: dict[str, tuple[tuple[str, ...], Change]] = {
             *("zones", "zones.equal", "managers.dedicated", "managers.zones", "managers.size", "awareness"),
             *("awareness.forced", "copies", "copies.placed", "shards.heap", "shards.node", "cpu", "heap", "heap.size"),
             *("storage", "storage.zone", "detection", "detection.stalled"),
-            *("protection.search", "protection.admission", "protection.indexing"),
+            *("protection.search", "protection.admission", "protection.indexing", "protection.cancellation"),
+            *("limits.tables", "managers.calls"),
             *("left.allocation", "left.rebalance", "left.excludes", "left.disk-threshold", "managers.votes", "routing"),
             *("shards.limit", "index.filters", "tiers.copies", "tiers.heap", "templates", "replication", "snapshots"),
             "certificates",
@@ -559,7 +585,7 @@ MISSING: dict[str, tuple[tuple[str, ...], Change]] = {
             *("protection.search", "protection.admission", "protection.indexing", "settings.deadly", "settings.hidden"),
             *("left.allocation", "left.rebalance", "left.excludes", "left.disk-threshold", "left.watermarks"),
             *("left.transient", "left.archived", "left.recovery", "blocks.cluster", "routing", "shards.limit"),
-            *("tiers.heap", "templates", "replication"),
+            *("tiers.heap", "templates", "replication", "protection.tasks", "protection.cancellation", "limits.tables"),
         ),
         _forget("settings"),
     ),
@@ -567,11 +593,15 @@ MISSING: dict[str, tuple[tuple[str, ...], Change]] = {
         (
             *("replicas", "copies", "left.archived", "blocks.index", "durability", "delayed", "shards.limit"),
             *("index.filters", "tiers.copies", "tiers.heap", "indices.closed", "replication", "unassigned.given-up"),
+            *("limits.tables", "managers.calls"),
         ),
         _forget("indices"),
     ),
     "copies": (
-        ("managers.size", "copies.placed", "copies.started", "shards.heap", "shards.node", "shards.size", "tiers.heap"),
+        (
+            *("managers.size", "copies.placed", "copies.started", "shards.heap", "shards.node", "shards.size"),
+            "tiers.heap",
+        ),
         _forget("copies"),
     ),
     "state": (
@@ -581,6 +611,8 @@ MISSING: dict[str, tuple[tuple[str, ...], Change]] = {
         ),
         _forget("state"),
     ),
+    "version": (("protection.tasks", "managers.calls"), _forget("version")),
+    "processors of a manager": (("managers.calls",), _forget_of("processors", _is("b-cm"))),
     "explained": (("unassigned",), _forget("explained")),
     "limit": (("tiers.heap",), _forget_of("limit", lambda n: True)),
     **{
@@ -637,6 +669,8 @@ MISSING: dict[str, tuple[tuple[str, ...], Change]] = {
             "cluster.publish.timeout": "detection",
             "cluster.follower_lag.timeout": "detection.stalled",
             "cluster.max_shards_per_node": "shards.node",
+            "search.cancel_after_time_interval": "protection.cancellation",
+            "cat.shards.response.limit.number_of_shards": "limits.tables",
             AWARENESS: "awareness",
         }.items()
     },

@@ -139,7 +139,7 @@ PROMTOOL = shutil.which("promtool")
 @contextmanager
 def stored(folder: Path, metrics: Path) -> Iterator[str]:
     """A Prometheus that scrapes nothing and has what a file of time-stamped metrics holds; its address."""
-    data, port = folder / "data", _free_port()
+    data, port = folder / "data", free_port()
     command = [str(PROMTOOL), "tsdb", "create-blocks-from", "openmetrics", str(metrics), str(data)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr[-2000:]

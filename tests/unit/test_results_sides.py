@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -18,6 +19,7 @@ from shipped import GRAVITON, INGESTION, REPLICATION, SIDES
 
 from chaos.campaign import sides as making
 from chaos.definitions.varied import Varied
+from chaos.opensearch import protections as catalogue
 from chaos.registry import load_experiment
 from chaos.run import plan
 from chaos.statistics.sides import SideRun
@@ -213,15 +215,58 @@ def test_a_protection_without_a_whole_series_is_not_yet_measured_and_one_with_it
     ):
         (line,) = [each for each in asked.protections(asked.PROTECTED, recorded) if what in each]
         assert says in line and ("protects**" in line) is (says[0] == "|")
-        every = list(asked.every_protection(asked.PROTECTED, recorded))
+        every = list(asked.every_protection(asked.PROTECTED, recorded, {}))
         (mine,) = [each for each in every if each.startswith("| **indexing pressure**")]
-        assert mine.endswith("indexing-pressure: **protects** |" if says[0] == "|" else "not yet measured |")
+        assert (
+            "indexing-pressure: **protects** | not measured |" if says[0] == "|" else "not yet measured |  |"
+        ) in mine
+
+
+def test_what_a_protection_cost_is_what_its_last_side_moved() -> None:
+    file = asked.PROTECTED / "indexing-pressure.yaml"
+    moved = [
+        {"side": side, "metric": metric, "moved": f"+{n} %", "word": "worse"}
+        for n, (side, metric) in enumerate(
+            [("monitoring", "costs.processor"), ("on", "costs.processor"), ("on", "lookup.good@stuck")]
+        )
+    ]
+    counted = {"off": 5, "monitoring": 5, "on": 5}
+    row = {"ended": "t", "outcome": "pass", "protection": {"word": "protects", "why": []}, "counted": counted}
+    row |= {"commit": "abc", "metrics": moved}
+    what = str(file.relative_to(asked.ROOT))
+    assert asked.cost(file, {what: row}) == "costs.processor +1 %, worse"
+    assert asked.cost(file, {what: {**row, "outcome": "cut off"}}) == asked.cost(file, {}) == ""
+
+
+def test_what_is_provoked_alone_acts_where_its_own_test_passed() -> None:
+    row = {"ended": "t", "outcome": "red", "commit": "abc", "bad": {"test_of_another": "failure: no"}}
+    assert asked.acted("test_mine", {asked.ACT: row}) == "**acts and lets go**, provoked alone (commit abc)"
+    assert "did not do what is said here (commit abc): failure: no" in asked.acted("test_of_another", {asked.ACT: row})
+    for none in ({}, {**row, "outcome": "none"}, {**row, "outcome": "cut off"}, {"outcome": "green", "commit": "abc"}):
+        assert asked.acted("test_mine", {asked.ACT: none}) == "provoked alone: not run yet"
+
+
+def test_each_test_that_provokes_a_protection_is_there_and_none_is_unnamed() -> None:
+    written = set(re.findall(r"^def (test_\w+)", (asked.ROOT / asked.ACT).read_text(), re.MULTILINE))
+    assert written == {each.test for each in catalogue.EVERY if each.test}
+
+
+def test_how_long_admission_control_is_inert_is_said_of_the_recorded_measurement_alone(tmp_path: Path) -> None:
+    (line,) = asked.window(tmp_path / "none.json")
+    assert "not yet measured" in line and "admission_window.py --record" in line
+    came_back = {"first_search_s": 9.5, "searches": 214, "refused_s": 121.0, "counted": 1}
+    beside = {"first_search_s": 150.0, "searches": 0, "refused_s": 150.0, "counted": 1}
+    head = {"opensearch": "3.8.0", "topology": "1cm-3data", "commit": "abc"}
+    (tmp_path / "w.json").write_text(json.dumps({**head, "came_back": came_back, "beside": beside}))
+    first, second, last = asked.window(tmp_path / "w.json")
+    assert first == "| killed and started again | 9.5 | 214 | 121.0 |" and "| 150.0 | 0 | 150.0 |" in second
+    assert "3.8.0" in last and "abc" in last
 
 
 def test_each_protection_of_the_catalogue_is_measured_by_an_experiment_or_says_why_not() -> None:
-    for line in asked.every_protection(asked.PROTECTED, {}):
-        cells = [cell.strip() for cell in line.strip("| ").split(" | ")]
-        assert len(cells) == len(asked.HEADS["catalogue"][1].strip("|").split("|")) and cells[-1], line
+    for line in asked.every_protection(asked.PROTECTED, {}, {}):
+        cells = [cell.strip() for cell in line.removeprefix("| ").removesuffix(" |").split(" | ")]
+        assert len(cells) == len(asked.HEADS["catalogue"][1].strip("|").split("|")) and cells[-2], line
 
 
 def test_each_experiment_on_a_protection_says_what_it_proves() -> None:

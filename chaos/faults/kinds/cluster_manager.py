@@ -283,6 +283,10 @@ class StormEvidence(Simple):
         """What the storm could leave behind."""
         return []
 
+    def arrives(self, well: int, grown: float) -> bool:
+        """Whether it is seen to arrive, of so many requests that were answered well."""
+        return well > 0
+
     def _per_second(self, lab: Lab) -> float | None:
         began, first = time.monotonic(), self.counted(lab)
         time.sleep(1.0)
@@ -315,7 +319,7 @@ class StormEvidence(Simple):
                 f"{self._what}, as the cluster counts them",
                 f"at least {ENOUGH:.0%} of the {well} that were answered well in {seconds:.1f} s",
                 f"{grown:.0f}, which is {grown / seconds:.1f}/s",
-                well > 0 and grown >= ENOUGH * well,
+                self.arrives(well, grown) and grown >= ENOUGH * well,
             ),
         ]
         says = f"{tally.rate:.1f} of {self._storm.rate:g}/s are sent, {grown / seconds:.1f}/s counted by the cluster"
@@ -356,7 +360,7 @@ class StormEvidence(Simple):
                 f"{self._what}, as the cluster counts them",
                 f"at least {ENOUGH:.0%} of the {well} that were answered well in the last {seconds:.1f} s",
                 f"{grown:.0f}, which is {grown / seconds:.1f}/s",
-                well > 0 and grown + 1 >= ENOUGH * well,
+                self.arrives(well, grown) and grown + 1 >= ENOUGH * well,
             ),
         ]
         says = (
@@ -383,7 +387,10 @@ class TaskStorm(_ClusterManagerFault):
     kind = "cluster_manager.task_storm"
     noticing = "hardly"
     examples = ({"rate": "10/s", "what": "mappings"}, {"rate": "1/s", "what": "indices"})
-    proof = "the rate that was really sent, and the mapping's (or the cluster state's) version, which grows with it"
+    proof = (
+        "the rate that was really sent, and the mapping's (or the cluster state's) version, which grows with it; tasks "
+        "that the cluster manager refused for want of room in its queue count as well"
+    )
     holding = SENT_AND_COUNTED
     colour = AMBER
     rate: PositiveRate = Field(description="tasks per second, for example 10/s")
@@ -408,22 +415,46 @@ class TaskStorm(_ClusterManagerFault):
         return TaskEvidence(means.worker, storm_prefix(aim.id), self.what)
 
 
+THROTTLED = "/_nodes/_local/stats/cluster_manager_throttling"
+
+
 class TaskEvidence(StormEvidence):
-    """A mapping's version grows by one with each update, whatever was batched; the state's with each new index."""
+    """A mapping's version grows by one with each update, whatever was batched; the state's with each new index. Tasks
+    that the cluster manager refused for want of room in its queue arrived as well, and it counts them by their kind."""
 
     def __init__(self, storm: Storm, prefix: str, what: str) -> None:
         super().__init__(storm, "mapping updates" if what == "mappings" else "versions of the cluster state")
         self._prefix, self._mappings = prefix, what == "mappings"
+        self._throttled: dict[str, int] = {}
+        """By leader, since its process began; what one counted before another was elected stands."""
 
     def counted(self, lab: Lab) -> int | None:
+        with suppress(ChaosError, *UNREADABLE):
+            leader = await_elected(lab, 2.0)
+            made = self._made(lab, leader)
+            return None if made is None else made + self._refused(lab, leader)
+        return None
+
+    def arrives(self, well: int, grown: float) -> bool:
+        """Throttled ones are answered seconds later. The state's version grows without them, the mapping's does not."""
+        return well > 0 or (self._mappings and grown > 0)
+
+    def _made(self, lab: Lab, leader: str) -> int | None:
         if not self._mappings:
             seen = newest(views(lab))
             return seen.version if seen else None
-        with suppress(ChaosError, *UNREADABLE):
-            path = f"/_cluster/state/metadata/{self._prefix}0?local=true&filter_path=metadata.indices.*.mapping_version"
-            status, answer = administer(lab, "GET", path, through=await_elected(lab, 2.0))
-            return int(answer["metadata"]["indices"][f"{self._prefix}0"]["mapping_version"]) if status == 200 else None
-        return None
+        path = f"/_cluster/state/metadata/{self._prefix}0?local=true&filter_path=metadata.indices.*.mapping_version"
+        status, answer = administer(lab, "GET", path, through=leader)
+        return int(answer["metadata"]["indices"][f"{self._prefix}0"]["mapping_version"]) if status == 200 else None
+
+    def _refused(self, lab: Lab, leader: str) -> int:
+        with suppress(*UNREADABLE):
+            _, answer = administer(lab, "GET", THROTTLED, through=leader)
+            (own,) = answer["nodes"].values()
+            tasks = own["cluster_manager_throttling"]["stats"].get("throttled_tasks_per_task_type") or {}
+            now = int(tasks.get("put-mapping" if self._mappings else "create-index", 0))
+            self._throttled[leader] = max(now, self._throttled.get(leader, 0))
+        return sum(self._throttled.values())
 
     def left(self, lab: Lab) -> list[Probe]:
         found = indices_named(lab, self._prefix, await_elected(lab))

@@ -2,7 +2,7 @@
 
 The engine (:func:`audit`) sees to it that nothing missing passes: a rule whose part of the sheet could not be read is
 never asked, and one that found nothing wrong in less than everything is unknown. The rules are in the files that
-:data:`RULES` is filled by: :mod:`.rules`, :mod:`.leftovers`, :mod:`.indices`, :mod:`.keeping`.
+:data:`RULES` is filled by: :mod:`.rules`, :mod:`.leftovers`, :mod:`.indices`, :mod:`.keeping`, :mod:`.limits`.
 """
 
 from __future__ import annotations

@@ -47,4 +47,5 @@ def sheet(topology: Topology, zone_attribute: str = ZONE_ATTRIBUTE) -> Sheet:
         indices=(Index(INDEX, topology.shards, topology.replicas, of_index(topology.settings.index)),),
         unread=dict.fromkeys(UNREAD, LIVE),
         is_definition=True,
+        unasked={"managers.calls": LIVE},
     )

@@ -30,6 +30,7 @@ HEADINGS = {
     "leftovers": "What is left set for the cluster",
     "indices": "Indices, templates and tiers",
     "keeping": "What has to be looked after",
+    "limits": "What monitoring may cost",
 }
 """File with rules → how its part of the page is headed."""
 SHOWN = (Status.FAIL, Status.WARN, Status.UNKNOWN, Status.INFO, Status.OK)

@@ -21,6 +21,12 @@ WATERMARK = "cluster.routing.allocation.disk.watermark"
 PER_NODE = "cluster.routing.allocation.total_shards_per_node"
 DEFAULT_REPLICAS = "cluster.default_number_of_replicas"
 SEGMENT_PRESSURE = "segrep.pressure.enabled"
+CANCEL_AFTER = "search.cancel_after_time_interval"
+CAT_LIMITS = (
+    "cat.indices.response.limit.number_of_indices",
+    "cat.segments.response.limit.number_of_indices",
+    "cat.shards.response.limit.number_of_shards",
+)
 STOCK: Mapping[str, str] = {
     AWARENESS: "",
     BALANCE: "false",
@@ -44,6 +50,8 @@ STOCK: Mapping[str, str] = {
     DEFAULT_REPLICAS: "1",
     STRATEGY: "DOCUMENT",
     SEGMENT_PRESSURE: "false",
+    CANCEL_AFTER: "-1",
+    **dict.fromkeys(CAT_LIMITS, "-1"),
 }
 """The settings that rules ask for, with the defaults of OpenSearch 3.8.0."""
 

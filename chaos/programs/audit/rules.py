@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
@@ -10,7 +11,7 @@ from chaos.definitions.topology import AWARENESS
 from chaos.opensearch.checklist import AVAILABILITY, CPU_MOST, CPU_OK, Source, Status, grade
 from chaos.programs.audit.accepted import deadly
 from chaos.programs.audit.catalogue import SHOWN, Found, Workload, gib, joined, rule, some, told
-from chaos.programs.audit.facts import BALANCE, FOLLOWER, GIB, LEADER, Node, Sheet, listed, seconds
+from chaos.programs.audit.facts import BALANCE, CANCEL_AFTER, FOLLOWER, GIB, LEADER, Node, Sheet, listed, seconds
 
 STANDBY = Source(
     "AWS Big Data Blog: 99.99% availability using Multi-AZ with Standby",
@@ -48,6 +49,14 @@ PROTECTION = Source(
 ADMISSION = Source(
     "OpenSearch documentation: Admission control settings",
     f"{_DOCUMENTATION}/install-and-configure/configuring-opensearch/admission-control-settings/",
+)
+TASKS = Source(
+    "OpenSearch documentation: Cluster manager task throttling",
+    f"{_DOCUMENTATION}/tuning-your-cluster/cluster-manager-task-throttling/",
+)
+SEARCHING = Source(
+    "OpenSearch documentation: Search settings",
+    f"{_DOCUMENTATION}/install-and-configure/configuring-opensearch/search-settings/",
 )
 
 
@@ -559,7 +568,8 @@ def _protection(sheet: Sheet, wanted: dict[str, str]) -> Found:
     "Search backpressure",
     says="search_backpressure.mode is enforced; stock it is monitor_only and cancels nothing.",
     source=PROTECTION,
-    remedy="Set search_backpressure.mode to enforced, after a time of watching what it would have cancelled.",
+    remedy="Set search_backpressure.mode to enforced, after a time of watching what it would have cancelled. What it "
+    "did in runs of ours: docs/protections.md.",
     needs=("nodes", "settings"),
 )
 def search_backpressure(sheet: Sheet, workload: Workload) -> Found:
@@ -571,7 +581,8 @@ def search_backpressure(sheet: Sheet, workload: Workload) -> Found:
     "Admission control",
     says="admission_control.transport.mode is enforced; stock it is disabled.",
     source=ADMISSION,
-    remedy="Set admission_control.transport.mode to monitor_only, look at what it counts, then to enforced.",
+    remedy="Set admission_control.transport.mode to monitor_only, look at what it counts, then to enforced. What it "
+    "did in runs of ours, and that a node which just came back does without it: docs/protections.md.",
     needs=("nodes", "settings"),
 )
 def admission_control(sheet: Sheet, workload: Workload) -> Found:
@@ -585,11 +596,57 @@ def admission_control(sheet: Sheet, workload: Workload) -> Found:
     source=PROTECTION,
     remedy="Enable shard_indexing_pressure, look at what it would have refused, then enforce it: writes to copies "
     "that do not answer pile up in memory otherwise. Send bulks of one shard, or with ids: one that is refused may "
-    "have written a part of its documents (OpenSearch #20724).",
+    "have written a part of its documents (OpenSearch #20724). What it did in runs of ours: docs/protections.md.",
     needs=("nodes", "settings"),
 )
 def indexing_pressure(sheet: Sheet, workload: Workload) -> Found:
     return _protection(sheet, {"shard_indexing_pressure.enabled": "true", "shard_indexing_pressure.enforced": "true"})
+
+
+THROTTLED = re.compile(r"cluster_manager\.throttling\.thresholds\.(.+)\.value")
+ON_SINCE = 3
+"""The major version since which tasks of the cluster manager are throttled without a setting."""
+
+
+@rule(
+    "protection.tasks",
+    "Throttling of tasks of the cluster manager",
+    says="No threshold of a kind of task is -1, which is off; before 3.0 all are off, so one is set at least.",
+    source=TASKS,
+    remedy="Set cluster_manager.throttling.thresholds.KIND.value for kinds that users or programs may send many of: "
+    "put-mapping, create-index, update-settings, put-pipeline. From 3.0 on null is the default, which is on.",
+    needs=("settings", "version"),
+)
+def task_throttling(sheet: Sheet, workload: Workload) -> Found:
+    assert sheet.settings is not None and sheet.version is not None
+    given = {found[1]: value for name, value in sheet.settings.explicit.items() if (found := THROTTLED.fullmatch(name))}
+    off = sorted(kind for kind, value in given.items() if value.strip() == "-1")
+    limits = ", ".join(f"{kind} {value}" for kind, value in sorted(given.items()) if kind not in off)
+    stock = sheet.version.partition(".")[0]
+    by_default = stock.isdigit() and int(stock) >= ON_SINCE
+    if off:
+        return Found(
+            Status.WARN, f"off: {some(off)}" + (f"; set: {limits}" if limits else ""), others=tuple(off[:SHOWN])
+        )
+    if not limits and not by_default:
+        return Found(Status.WARN, f"none is set, and {sheet.version} throttles nothing by itself")
+    return Found(Status.OK, f"set: {limits}" if limits else "as OpenSearch has them: 50 queued tasks of most kinds")
+
+
+@rule(
+    "protection.cancellation",
+    "Searches end after a time",
+    says="search.cancel_after_time_interval is set; stock a search runs as long as it takes.",
+    source=SEARCHING,
+    remedy="Set search.cancel_after_time_interval to what the slowest search that is wanted takes. Aggregations that "
+    "are under way may run on (OpenSearch #19434).",
+    needs=("nodes", "settings"),
+)
+def cancellation(sheet: Sheet, workload: Workload) -> Found:
+    values, gap = _said(sheet, sheet.data, CANCEL_AFTER)
+    unset = any(seconds(value) is None for value in values)
+    value = "; ".join(f"{CANCEL_AFTER}: {value}" for value in sorted(values))
+    return Found(Status.WARN if unset else Status.OK, value, gap=gap)
 
 
 # ---- detection -----------------------------------------------------------------------------------------

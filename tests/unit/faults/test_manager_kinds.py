@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from typing import Any
 
@@ -25,7 +26,7 @@ from chaos.faults.kinds.cluster_manager import (
     quorum,
 )
 from chaos.faults.moves import Move, on_node
-from chaos.faults.storm import Ask, Storm
+from chaos.faults.storm import Ask, Storm, Tally
 from chaos.opensearch.views import NOBODY
 from chaos.providers import process, rest
 from chaos.providers.rest import ADMIN, delete_indices
@@ -280,6 +281,40 @@ def test_answers_that_are_none_are_told() -> None:
     assert tally.well == 0 and "ReadTimeoutError" in str(tally.refusal)
 
 
+def test_a_storm_whose_answers_are_late_has_more_of_them_under_way_and_keeps_its_rate() -> None:
+    """As tasks that a cluster manager throttles: a request waits for seconds, and the next ones leave in time."""
+    lab = Slow()
+    storm = Storm(50.0, ["a-cm"], lambda k: [Ask("GET", "/")], timeout=20.0, senders=40)
+    storm.start(lab)
+    try:
+        assert wait_until(lambda: storm.tally().sent >= 30, 60)
+        assert storm.tally().well == 0 and storm._senders > 4
+        assert wait_until(lambda: storm.tally().sent == 40, 60), "and never more than that"
+    finally:
+        lab.release.set()
+        storm.stop()
+    assert storm._senders == 40
+
+
+def test_a_storm_that_is_answered_at_once_needs_few_senders() -> None:
+    storm = Storm(100.0, ["a-cm"], lambda k: [Ask("GET", "/")], senders=200)
+    storm.start(FakeCluster())
+    assert wait_until(lambda: storm.tally().well >= 50, 60)
+    storm.stop()
+    assert storm._senders < 50
+
+
+def test_a_request_of_a_storm_of_tasks_is_over_before_its_undo_can_be() -> None:
+    """The node that was asked sends a throttled task again after 2.5 s at the earliest. A timeout that is over by then
+    allows one such retry, within the timeout and 5 s; a longer one allows another, later."""
+    seconds = [float(each) for each in re.findall(r"timeout=(\d+)s", rest.PATIENCE)]
+    assert len(seconds) == 2 and max(seconds) < 2.5
+    assert max(seconds) + 5.0 < rest.QUIET_SECONDS and 2 * max(seconds) + 5.0 <= rest.ANSWER_SECONDS
+    fault = ready("f1", params("task_storm", rate="40/s"), FakeCluster(), seed=1, elected=None)
+    assert isinstance(fault.worker, Storm)
+    assert fault.worker._timeout == rest.ANSWER_SECONDS and fault.worker._most >= 40 * (max(seconds) + 3)
+
+
 class Counted(StormEvidence):
     SECONDS = 0.0
 
@@ -305,6 +340,64 @@ def test_a_storm_is_proven_by_what_the_cluster_counts(grows: bool) -> None:
         assert evidence.in_effect(lab).proven is grows
     finally:
         storm.stop()
+
+
+class Throttling(FakeCluster):
+    """``made``: the mapping's version; ``refused``: tasks that each leader threw out, by its process."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made, self.refused = 1, {"a-cm": 0, "b-cm": 0}
+
+    def answer(self, node: str, method: str, path: str, body: Any) -> tuple[int, Any]:
+        if path.startswith("/_cluster/state/metadata/"):
+            return 200, {"metadata": {"indices": {f"{STORM}f1-0": {"mapping_version": self.made}}}}
+        if path == module.THROTTLED:
+            tasks = {"put-mapping": self.refused[node], "create-index": 99} if self.refused[node] else {}
+            stats = {"stats": {"throttled_tasks_per_task_type": tasks}}
+            return 200, {"nodes": {"x": {"cluster_manager_throttling": stats}}}
+        return super().answer(node, method, path, body)
+
+
+class Quiet(Storm):
+    """Says what was sent and answered as it is told, and sends nothing."""
+
+    now = Tally()
+
+    def tally(self) -> Tally:
+        return self.now
+
+
+@pytest.mark.parametrize(
+    ("made", "refused", "well", "proven"),
+    [
+        pytest.param(120, 0, 120, True, id="carried out"),
+        pytest.param(2, 118, 2, True, id="mostly refused"),
+        pytest.param(0, 120, 0, True, id="all refused, none answered yet"),
+        pytest.param(0, 0, 0, False, id="none arrives"),
+        pytest.param(0, 0, 120, False, id="answered well by something else"),
+    ],
+)
+def test_tasks_that_the_cluster_manager_refuses_arrived_at_it(made: int, refused: int, well: int, proven: bool) -> None:
+    lab = Throttling()
+    storm = Quiet(40.0, ["a-data"], lambda k: [])
+    evidence = module.TaskEvidence(storm, f"{STORM}f1-", "mappings")
+    storm.now = Tally(1.0, 40, 0)
+    assert not evidence.in_effect(lab).proven
+    lab.made, lab.refused["a-cm"] = 1 + made, refused
+    storm.now = Tally(4.0, 160, well)
+    assert evidence.in_effect(lab).proven is proven
+
+
+def test_what_one_leader_refused_stands_when_another_is_elected() -> None:
+    lab = Throttling()
+    evidence = module.TaskEvidence(Quiet(40.0, ["a-data"], lambda k: []), f"{STORM}f1-", "mappings")
+    lab.refused["a-cm"] = 30
+    assert evidence.counted(lab) == 31
+    lab.leader, lab.refused["b-cm"] = "b-cm", 5
+    assert evidence.counted(lab) == 36
+    lab.leader, lab.refused["a-cm"] = "a-cm", 0
+    assert evidence.counted(lab) == 36, "a process that began anew has counted nothing"
 
 
 def test_a_task_storm_of_indices_keeps_few_of_them() -> None:

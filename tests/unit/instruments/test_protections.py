@@ -276,6 +276,7 @@ def test_the_errors_that_clients_were_told_are_held_against_type_and_text(
     record.driver = [early, counted, *([first] if reason else [])]
     row = table(record)["phases"][where]["metrics"][REFUSED]
     assert row["named"] == ({} if named is None else {"429": {"write": named}})
+    assert row["tries"] == {"429": {"write": 7}}
     assert row["errors"] == [{"op": "write", "status": "429", "type": type_, "reason": reason, "number": 7}]
 
 
@@ -285,7 +286,24 @@ def test_what_clients_were_told_is_not_known_of_a_run_that_kept_no_errors() -> N
     story.chapters[1].write = synthetic.mixed((0, 600, 0.5, Outcome.REJECTED, 0.01))
     _, record = run(busy(where), story)
     row = table(record)["phases"][where]["metrics"][REFUSED]
-    assert row["answers"]["429"]["write"] > 10 and "named" not in row and "errors" not in row
+    assert row["answers"]["429"]["write"] > 10 and not {"named", "errors", "tries"} & set(row)
+
+
+def test_what_clients_send_again_until_it_is_taken_was_refused_all_the_same() -> None:
+    """All arrivals are answered well at last; the driver counts each try that was not, and when."""
+    story = synthetic.slow_zone()
+    where = story.chapters[1].name
+    _, record = run(busy(where), story)
+    span = record.spans[1]
+    tries = [["write", 429, REJECTION, None, 5], ["write", 429, "circuit_breaking_exception", None, 2]]
+    more = [["read", 503, "x", None, 3], ["read", 404, "index_not_found_exception", None, 8]]
+    early = record.spans[0].start - 60 * SECOND
+    far = {"t": early, "kind": "self", "errors": [["write", 429, REJECTION, None, 90]]}
+    record.driver = [far, {"t": (span.start + span.end) // 2, "kind": "self", "errors": [*tries, *more]}]
+    row = table(record)["phases"][where]["metrics"][REFUSED]
+    assert row["answers"] == {} and row["tries"] == {"429": {"write": 7}, "5xx": {"read": 3}}
+    record.driver = [far]
+    assert "tries" not in table(record)["phases"][where]["metrics"][REFUSED]
 
 
 def test_the_catalogue_has_each_counter_once_and_no_text_is_two_protections_own() -> None:

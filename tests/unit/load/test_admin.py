@@ -40,6 +40,7 @@ WHOLE |= {
     "stats-filtered": WHOLE["stats"],
     "nodes-filtered": WHOLE["nodes"],
     "health-indices": WHOLE["health"],
+    "health-queue": WHOLE["health"],
 }
 CUT: dict[str, Any] = {
     "health": {"timed_out": True},

@@ -37,6 +37,7 @@ def table(
     last: int | None = 0,
     answered: int | None = None,
     named: int | None = None,
+    tries: int | None = None,
     **end: Any,
 ) -> dict[str, Any]:
     """``tables.protections`` of one run."""
@@ -47,6 +48,8 @@ def table(
     if named is not None:
         told = {"429": {"write": named}} if named else {}
         phases["stuck"]["metrics"][COUNTER]["named"] = told  # type: ignore[assignment]
+    if tries is not None:
+        phases["stuck"]["metrics"][COUNTER]["tries"] = {"429": {"write": tries}} if tries else {}  # type: ignore[assignment]
     return {"phases": phases, "end": {"held": {}, "unheard": []} | end}
 
 
@@ -160,6 +163,18 @@ def test_the_error_that_clients_were_told_is_asked_where_it_was_kept() -> None:
     assert word(OFF, side("on", WELL, table(70, named=70)))[0] == PROTECTS
     assert word(OFF, side("on", WELL, table(70)))[0] == PROTECTS, "a run of before kept none"
     assert of_run(table(70), ASKED).named == {} and of_run(table(70, named=0), ASKED).named == {"write": 0}
+
+
+def test_clients_that_send_again_until_they_are_taken_hide_no_refusal() -> None:
+    assert word(OFF, side("on", WELL, table(70, answered=0, tries=12, named=12)))[0] == PROTECTS
+    said, why = word(OFF, side("on", WELL, table(70, answered=0, tries=0, named=0)))
+    assert said == OPEN and "no write was answered 429" in why
+    said, why = word(OFF, side("on", WELL, table(70, answered=0, tries=12, named=0)))
+    assert said == OPEN and "something else refused it" in why
+    monitoring = side("monitoring", WELL, table(60, answered=0, tries=3))
+    found = compared(OFF, monitoring, side("on", WELL, table(70))).protection
+    assert found is not None and found.monitors == "clients were refused in 5 of 5 runs although it only monitors"
+    assert of_run(table(70, answered=9, tries=4), ASKED).answered == {"write": 9}, "an arrival is a try"
 
 
 def test_a_counter_that_clients_see_nothing_of_needs_no_answer() -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import fields, replace
 
+import manager_sizes as sizes
 import pytest
 from audited import MISSING, PROBLEMS, ZONES, healthy, large, of_nodes, with_settings
 from fakes import topology
@@ -14,10 +15,10 @@ from hypothesis import strategies as st
 from shipped import TOPOLOGIES
 
 from chaos.definitions.topology import AWARENESS
-from chaos.programs.audit import RULES, Status, Workload, audit, definition, documentation
+from chaos.programs.audit import RULES, Status, Workload, audit, definition, documentation, limits
 from chaos.programs.audit import rules as checklist
 from chaos.programs.audit.catalogue import worst
-from chaos.programs.audit.facts import BALANCE, FOLLOWER, GIB, STOCK, Settings, Sheet, seconds
+from chaos.programs.audit.facts import BALANCE, FOLLOWER, GIB, STOCK, Index, Settings, Sheet, seconds
 from chaos.programs.audit.rules import checked, regained
 
 
@@ -251,3 +252,52 @@ def test_the_outcome_is_the_worst_row() -> None:
 
 def test_the_documentation_is_current() -> None:
     assert documentation.FILE.read_text() == documentation.markdown(), f"run: {documentation.COMMAND} > docs/audit.md"
+
+
+def test_what_monitoring_costs_is_what_was_recorded_and_published() -> None:
+    """The row's figures are those of docs/cluster-managers.md, which is made of the same record."""
+    measured = sizes.rows(sizes.recorded())
+    at = {entries: sizes.predicted(measured, sizes.PUBLISHED_CALLS, 3, entries) for entries in (0, 1000)}
+    none, thousand = at[0], at[1000]
+    assert none is not None and thousand is not None
+    assert pytest.approx(none[0], abs=0.006) == limits.MEASURED_MS
+    assert pytest.approx(thousand[0] - none[0], abs=0.006) == limits.MEASURED_MS_PER_1000
+    scale = sizes.PUBLISHED_PROCESSORS / 100 * 300 / (sizes.PUBLISHED_ENTRIES / 1000)
+    without, checked = (slope * scale for _, slope in sizes.published_slopes())
+    assert pytest.approx(checked, abs=0.01) == limits.PUBLISHED_MS_PER_1000
+    assert pytest.approx(without, abs=0.01) == limits.UNCHECKED_MS_PER_1000
+    found = sizes.line(measured, "cat-shards", "asked")
+    assert found is not None and 90 < found[0].at(limits.TABLE_ENTRIES / 1000)[0] < 130  # a tenth of a second
+    assert max(row["entries"] for row in measured) == limits.TABLE_ENTRIES
+
+
+def test_more_shards_or_fewer_processors_of_managers_never_grade_better() -> None:
+    grades = []
+    for copies in (100, 40_000, 70_000, 130_000):
+        sheet = healthy()
+        sheet = replace(sheet, indices=(*(sheet.indices or ()), Index("many", 1, copies - 1)))
+        one = of_nodes(lambda n: replace(n, processors=1), lambda n: n.name == "b-cm")(sheet)
+        assert graded(one)["managers.calls"].badness >= graded(sheet)["managers.calls"].badness
+        grades.append(graded(sheet)["managers.calls"])
+    assert grades == [Status.OK, Status.OK, Status.WARN, Status.FAIL]
+
+
+@pytest.mark.parametrize(
+    ("version", "given", "status"),
+    [
+        ("3.8.0", {}, Status.OK),
+        ("3.8.0", {"put-mapping": "10"}, Status.OK),
+        ("3.8.0", {"put-mapping": "10", "create-index": "-1"}, Status.WARN),
+        ("2.19.6", {}, Status.WARN),
+        ("2.19.6", {"create-index": "50"}, Status.OK),
+    ],
+)
+def test_tasks_are_throttled_by_default_since_3_and_by_what_is_set_before(
+    version: str, given: dict[str, str], status: Status
+) -> None:
+    names = {f"cluster_manager.throttling.thresholds.{kind}.value": value for kind, value in given.items()}
+    sheet = replace(healthy(), version=version)
+    assert sheet.settings is not None
+    sheet = replace(sheet, settings=replace(sheet.settings, explicit=names))
+    assert graded(sheet)["protection.tasks"] is status
+    assert all(kind in value(sheet, "protection.tasks") for kind in given)

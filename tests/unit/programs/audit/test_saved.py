@@ -23,7 +23,7 @@ ANSWERS = Path(__file__).parent / "answers"
 CHRONIC = {
     # what every lab has: small machines, stock settings, nodes that share their processors
     *("managers.size", "shards.size", "cpu", "detection", "detection.stalled"),
-    *("protection.search", "protection.admission", "protection.indexing"),
+    *("protection.search", "protection.admission", "protection.indexing", "protection.cancellation"),
 }
 
 
