@@ -127,6 +127,7 @@ def _none(type_: Any, names: Sequence[str]) -> Any:
 def _opened(path: Path, size: int) -> Any:
     import arro3.io
 
+    reader: Any
     try:
         _refuse_torn(path)
         with _no_panic():

@@ -484,7 +484,7 @@ def compact(run_folder: Path | str) -> Path:
 
 
 def _with_outcomes(frame: pd.DataFrame) -> pd.DataFrame:
-    """Outcomes that a file knows nothing of, because it is older than they are, are there as categories all the same."""
+    """Outcomes that a file knows nothing of, being older than they are, are there as categories all the same."""
     if "outcome" in frame and tuple(frame["outcome"].cat.categories) != OUTCOMES:
         frame["outcome"] = frame["outcome"].cat.set_categories(OUTCOMES)
     return frame
