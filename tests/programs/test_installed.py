@@ -60,7 +60,7 @@ def test_it_is_the_wheel_and_no_checkout(programs: Path, tmp_path: Path) -> None
         (("faults", "node.kill"), "node.kill"),
         (("experiments",), "graviton/"),
         (("audit", "--print-script"), "curl"),
-        (("upstream",), "OpenSearch"),
+        (("upstream",), "cancel-waits-for-a-paused-node"),
         (("workload", "list"), "logs"),
         (("validate", "experiments/campaigns/release.yaml"), "release"),
         (("campaign", "plan", "experiments/campaigns/no-fault.yaml"), "no-fault"),
