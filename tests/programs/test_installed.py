@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -94,10 +96,13 @@ def test_what_needs_an_extra_says_what_installs_it(programs: Path, tmp_path: Pat
 
 
 def test_a_stored_run_is_judged(programs: Path, tmp_path: Path) -> None:
-    """Its arrivals are a Parquet file that pyarrow wrote."""
-    sample = ROOT / "reports" / "sample"
-    done = run(programs, tmp_path, "judge", str(sample))
+    """Its arrivals are a Parquet file that pyarrow wrote; the page is as the one that the run left."""
+    sample = tmp_path / "sample"
+    shutil.copytree(ROOT / "reports" / "sample", sample)
+    before = json.loads((sample / "findings.json").read_text())
+    done = run(programs, tmp_path, "report", str(sample))
     assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads((sample / "findings.json").read_text())["findings"] == before["findings"]
 
 
 def test_the_repository_of_init_installs_and_collects_as_its_workflow_says(
@@ -120,7 +125,7 @@ def test_the_repository_of_init_installs_and_collects_as_its_workflow_says(
         text=True,
         check=False,
     )
-    assert collected.returncode == 0 and "4 tests" in collected.stdout, collected.stdout + collected.stderr
+    assert collected.returncode == 0 and "5 tests collected" in collected.stdout, collected.stdout + collected.stderr
     again = run(programs, tmp_path, "init", "others", "--install-from", str(next(wheels.glob("opensearch_chaos-*"))))
     assert again.returncode == 0, again.stderr
     assert (tmp_path / "others" / "requirements.txt").read_text().startswith("./wheels/opensearch_chaos-")
