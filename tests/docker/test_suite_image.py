@@ -35,8 +35,7 @@ def image(client: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory)
     shutil.copy(imagekit.ROOT / "Dockerfile", context)
     wheelkit.wheelhouse(context / "wheelhouse")
     name = f"opensearch-chaos-test-{uuid.uuid4().hex[:8]}"
-    with open(imagekit.base(), "rb") as tar:
-        client.api.import_image_from_stream(tar, repository=f"{name}-base", tag="latest")
+    client.api.import_image_from_file(str(imagekit.base()), repository=f"{name}-base", tag="latest")
     try:
         client.images.build(
             path=str(context),
