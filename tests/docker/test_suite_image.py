@@ -69,7 +69,7 @@ def test_without_root_it_does_what_needs_no_lab(client: docker.DockerClient, ima
         ((), "First steps"),
         (("faults", "node.kill"), "node.kill"),
         (("experiments",), "zone-network-slowdown"),
-        (("validate", "experiments/ab/refresh-interval.yaml"), "ok"),
+        (("validate", "experiments/ab/refresh-interval.yaml"), "valid experiment"),
         (("plan", "zone-network-slowdown"), "undo"),
     ):
         code, said = called(client, image, *words, network_mode="none")
