@@ -32,6 +32,7 @@ from chaos.commands.reporting import report
 from chaos.commands.running import run
 from chaos.commands.saying_done import done
 from chaos.commands.scorecard import scorecard
+from chaos.commands.shipping import experiments
 from chaos.commands.standing_in import fis_endpoint
 from chaos.commands.starting import init
 from chaos.commands.targets import target_check, target_rights
@@ -71,7 +72,7 @@ def _group(name: str, says: str, commands: Mapping[str, Callable[..., None]], pa
 FIRST, RUN, JUDGE = "First steps", "Write and run experiments", "Judge, compare and draw runs"
 EXISTING, GAMEDAYS, LABS, UPSTREAM = "Clusters that exist", "Game days", "Labs and this machine", "Bugs of OpenSearch"
 PANELS: Mapping[str, tuple[Callable[..., None], ...]] = {
-    FIRST: (doctor, init),
+    FIRST: (doctor, init, experiments),
     RUN: (run, validate, plan, faults, done, nemesis, hunt),
     JUDGE: (report, judge, compare, baseline, suite, trend, scorecard, export),
     EXISTING: (audit, observe, failover),

@@ -11,7 +11,7 @@ import typer
 
 from chaos.base import paths, text
 from chaos.base.errors import SEVERITY, Exit, InvalidInput
-from chaos.commands.common import out, print_verdict, say
+from chaos.commands.common import or_shipped, out, print_verdict, say
 
 if TYPE_CHECKING:
     from chaos.campaign.matrix import Cell, Matrix
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from chaos.campaign.records import Commit, Records
     from chaos.statistics.facts import Facts
 
-File = Annotated[Path, typer.Argument(help="The campaign's file.", metavar="CAMPAIGN")]
+File = Annotated[Path, typer.Argument(help="The campaign's file.", metavar="CAMPAIGN", callback=or_shipped)]
 StoreOption = Annotated[
     str | None,
     typer.Option("--store", help="Instead of the file's: a folder, or s3://BUCKET/PREFIX.", show_default=False),

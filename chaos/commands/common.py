@@ -25,7 +25,28 @@ DEFAULT_LAB = "local"
 """What a lab is made of where nobody says (:mod:`chaos.targets.labs.kinds`, which takes longer to load)."""
 
 
-Definitions = Annotated[list[Path], typer.Argument(help="Experiment files.", metavar="EXPERIMENT...")]
+def or_shipped(given: Path) -> Path:
+    """A file as it was named, or the one of this name that comes with this package, which is said on standard error."""
+    from chaos.definitions import shipped
+
+    found = shipped.found(given)
+    if found != given:
+        typer.echo(f"{given}: the one that comes with opensearch-chaos", err=True)
+    return found
+
+
+def all_or_shipped(given: list[Path]) -> list[Path]:
+    return [or_shipped(each) for each in given]
+
+
+Definitions = Annotated[
+    list[Path],
+    typer.Argument(
+        help="Experiment files, or names of those that come with this package.",
+        metavar="EXPERIMENT...",
+        callback=all_or_shipped,
+    ),
+]
 Home = Annotated[
     Path | None,
     typer.Option("--opensearch-home", help="Use this OpenSearch home or .tar.gz instead of assembling one."),

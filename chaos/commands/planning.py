@@ -17,6 +17,7 @@ from chaos.commands.common import (
     Overrides,
     TopologyOption,
     Uncontrolled,
+    all_or_shipped,
     for_each,
     out,
     print_step,
@@ -26,7 +27,10 @@ from chaos.commands.rehearsing import refuse_without
 
 
 def validate(
-    files: Annotated[list[Path], typer.Argument(help="Experiment or topology files, or folders of them.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="Experiment or topology files, or folders of them.", callback=all_or_shipped),
+    ],
     given_values: Overrides = None,
 ) -> None:
     """Check definitions; needs no cluster. Errors name file, line and column."""

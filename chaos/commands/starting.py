@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from chaos.base.errors import InvalidInput
 from chaos.commands.access import Authority, Certificate, Insecure, Key, Password, Profile, Region, User
 from chaos.commands.common import out
+
+if TYPE_CHECKING:
+    from chaos.commands.install_source import InstallSource
 
 
 def init(
@@ -29,6 +34,16 @@ def init(
     zone_attribute: Annotated[
         str | None,
         typer.Option(help="The node attribute that holds the zone; default that of awareness.", show_default=False),
+    ] = None,
+    install_from: Annotated[
+        str | None,
+        typer.Option(
+            "--install-from",
+            help="Where the repository installs this package from: a wheel, a checkout, git+https://HOST/PATH[@REF], "
+            "or index, which is pip's; default where this one came from.",
+            metavar="SOURCE",
+            show_default=False,
+        ),
     ] = None,
     user: User = None,
     password: Password = None,
@@ -57,12 +72,33 @@ def init(
         "aws_profile": aws_profile,
     }
     if source is not None:
+        if install_from is not None:
+            raise InvalidInput("--install-from is of a repository, and --from writes a cluster's file alone")
         file = targets.drafted(source, folder, name, zone_attribute, access)
         out.print(f"wrote {file}", markup=False)
         out.print(f"next: read it, then {here}opensearch-chaos target check {file.relative_to(folder)}", markup=False)
         return
     if name is not None or zone_attribute is not None or any(access.values()):
         raise InvalidInput("how to reach a cluster is said with --from only", remedy="add --from URL, or leave it out")
-    for file in repository.write(folder):
-        out.print(f"wrote {file}", markup=False)
+    repository.refuse_taken(folder)
+    with TemporaryDirectory(prefix="opensearch-chaos-") as scratch:
+        install = _install_source(install_from, Path(scratch))
+        for file in repository.write(folder, install):
+            out.print(f"wrote {file}", markup=False)
+    out.print(f"it installs opensearch-chaos from {install.says}", markup=False, soft_wrap=True)
     out.print(f"next: {here}opensearch-chaos run experiments/zone-goes-dark.yaml", markup=False)
+
+
+def _install_source(said: str | None, scratch: Path) -> InstallSource:
+    """What was said, else where this installation came from, else what a person at a terminal answers."""
+    from chaos.commands import install_source
+
+    if said is not None:
+        return install_source.stated(said, scratch)
+    try:
+        return install_source.own(scratch)
+    except InvalidInput as error:
+        if not sys.stdin.isatty():
+            raise
+        out.print(str(error), markup=False)
+        return install_source.stated(typer.prompt("install opensearch-chaos from"), scratch)

@@ -86,13 +86,11 @@ def hunted(results: Path) -> list[Hunted]:
 
 
 def shipped() -> list[Path]:
-    """The files of all cases: of this folder, else of the checkout that this package is of."""
-    import chaos
+    """The files of all cases: of this folder, else those that come with this package."""
+    from chaos.definitions import shipped
 
-    for folder in (CASES, Path(chaos.__file__).parents[1] / CASES):
-        if folder.is_dir():
-            return sorted(folder.glob("*.yaml"))
-    return []
+    folder = CASES if CASES.is_dir() else shipped.folder() / CASES.name
+    return sorted(folder.glob("*.yaml"))
 
 
 def recorded(results: Path) -> list[dict[str, Any]]:

@@ -7,7 +7,6 @@ Nothing here needs the machine, the lab or the driver that made the run. Work ov
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import os
@@ -24,7 +23,7 @@ import numpy.typing as npt
 
 from chaos.base.errors import HistoryError
 from chaos.base.paths import fsync_folder
-from chaos.history import seal
+from chaos.history import parquet, seal
 from chaos.history.changes import Changes
 from chaos.history.format import ARRIVAL, DRIVERS, HISTORY_VERSION, NO_INDEX, SCHEDULED, Outcome
 from chaos.history.items import Items
@@ -51,13 +50,11 @@ from chaos.history.writer import SCHEDULED as SCHEDULED_FILE
 
 if TYPE_CHECKING:  # they take 0.4 s of a processor and 60 MB, and most that import this file read no arrivals
     import pandas as pd
-    import pyarrow as pa
 
 OUTCOMES: tuple[str, ...] = tuple(outcome.name.lower() for outcome in Outcome)
 """The names of the outcomes, as in the column ``outcome``; the position is the number."""
 BATCH = 1 << 18
 """Arrivals that are in memory at once where they need not be all there."""
-ROW_GROUP = 1_000_000
 COLUMNS = ("k", "op", "outcome", "status", "client", "node", "attempts", "failure", "intended", "start", "end")
 
 
@@ -241,8 +238,11 @@ class History:
         """
         import pandas as pd
 
-        parquet = self.folder / "history" / PARQUET
-        frame = _read_parquet(parquet) if parquet.exists() else pd.concat(list(self._joined(BATCH)), ignore_index=True)
+        file = self.folder / "history" / PARQUET
+        if file.exists():
+            frame = _complete(parquet.read(file, BATCH, self._names), COLUMNS)
+        else:
+            frame = pd.concat(list(self._joined(BATCH)), ignore_index=True)
         latency = (frame["end"].to_numpy() - frame["intended"].to_numpy()) / 1e6
         codes = frame["outcome"].cat.codes.to_numpy()
         latency[(codes == Outcome.UNKNOWN) | (codes == Outcome.DROPPED)] = np.nan
@@ -255,13 +255,14 @@ class History:
         ``outcome`` has the same codes in each, those of :class:`Outcome`; the other categoricals may number their names
         differently from batch to batch.
         """
-        parquet = self.folder / "history" / PARQUET
+        file = self.folder / "history" / PARQUET
         if "arrivals" in self.__dict__:
             frame = self.arrivals
             for at in range(0, len(frame), BATCH):
                 yield frame.iloc[at : at + BATCH][list(columns)]
-        elif parquet.exists():
-            yield from _read_batches(parquet, columns)
+        elif file.exists():
+            for frame in parquet.read_batches(file, columns, BATCH, self._names):
+                yield _complete(frame, columns)
         else:
             for frame in self._joined(BATCH):
                 yield frame[list(columns)]
@@ -370,6 +371,12 @@ class History:
         rest = told if told is not None else max(found.values(), default=None)
         return None if rest is None else [found.get(process, rest) for process in range(self.processes)]
 
+    @property
+    def _names(self) -> dict[str, Sequence[str]]:
+        """What the columns of names can hold, in the order of the driver's numbers."""
+        tables = self._tables or {"operations": [], "clients": [], "nodes": []}
+        return {"op": tables["operations"], "outcome": OUTCOMES, "client": tables["clients"], "node": tables["nodes"]}
+
     def _joined(self, most: int) -> Iterator[pd.DataFrame]:
         """The arrivals from the driver's rows, those of ``most`` numbers at a time; at least one frame.
 
@@ -379,10 +386,7 @@ class History:
         import pandas as pd
 
         folder = self.folder / "history"
-        tables = self._tables
-        if tables is None:
-            tables = {"operations": [], "clients": [], "nodes": []}
-        names = {"op": tables["operations"], "outcome": OUTCOMES, "client": tables["clients"], "node": tables["nodes"]}
+        names = self._names
         scheduled = _AllRows([_Rows(file, SCHEDULED) for file in self._files(SCHEDULED_FILE)])
         finished = _AllRows([_Rows(file, ARRIVAL) for file in self._files(ARRIVALS)])
         count = max(scheduled.highest, finished.highest) + 1
@@ -455,8 +459,6 @@ def compact(run_folder: Path | str) -> Path:
     that of a million arrivals, however many there are. Where the run is sealed, the seal says so, and rows that are not
     as sealed are left as they are (HistoryError).
     """
-    import pyarrow.parquet as pq
-
     folder = Path(run_folder)
     history = folder / "history"
     target = history / PARQUET
@@ -469,8 +471,8 @@ def compact(run_folder: Path | str) -> Path:
     if not target.exists():
         temporary = target.with_name(f".{target.name}.tmp")
         try:
-            written = _write_parquet(History(folder)._joined(ROW_GROUP), temporary)
-            if pq.read_metadata(temporary).num_rows != written:
+            written = parquet.write(History(folder)._joined(parquet.ROW_GROUP), temporary)
+            if parquet.count(temporary) != written:
                 raise HistoryError(f"{temporary} does not hold the {written} arrivals that were written")
             with open(temporary, "rb") as file:
                 os.fsync(file.fileno())
@@ -484,82 +486,12 @@ def compact(run_folder: Path | str) -> Path:
     return target
 
 
-def _write_parquet(frames: Iterator[pd.DataFrame], target: Path) -> int:
-    """Write arrivals, a row group a frame; returns how many."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    times = ("k", "intended", "start", "end")
-    written = 0
-    first = next(frames)
-    schema = pa.Schema.from_pandas(first, preserve_index=False)
-    schema = schema.with_metadata(
-        {**(schema.metadata or {}), b"opensearch-chaos.history": str(HISTORY_VERSION).encode()}
-    )
-    with pq.ParquetWriter(
-        target,
-        schema,
-        compression="zstd",
-        use_dictionary=[name for name in schema.names if name not in times],
-        column_encoding=dict.fromkeys(times, "DELTA_BINARY_PACKED"),
-    ) as writer:
-        for frame in itertools.chain([first], frames):
-            writer.write_table(pa.Table.from_pandas(frame, schema, preserve_index=False), row_group_size=ROW_GROUP)
-            written += len(frame)
-    return written
-
-
-def _check_version(schema: pa.Schema, path: Path) -> None:
-    version = (schema.metadata or {}).get(b"opensearch-chaos.history")
-    if version != str(HISTORY_VERSION).encode():
-        raise HistoryError(f"{path} holds history format {version!r}; this version reads {HISTORY_VERSION}")
-
-
-def _read_parquet(path: Path) -> pd.DataFrame:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        table = pq.read_table(path)
-    except (OSError, pa.ArrowException) as error:
-        raise HistoryError(f"{path} cannot be read: {error}") from error
-    _check_version(table.schema, path)
-    frame: pd.DataFrame = table.to_pandas(split_blocks=True, self_destruct=True)
-    return _with_all(frame, COLUMNS)
-
-
-def _read_batches(path: Path, columns: tuple[str, ...]) -> Iterator[pd.DataFrame]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(path, pre_buffer=False) as file:  # a buffer made before would hold the whole file
-            _check_version(file.schema_arrow, path)
-            known = [name for name in columns if name in file.schema_arrow.names]
-            for batch in file.iter_batches(batch_size=BATCH, columns=known):
-                yield _with_all(pa.Table.from_batches([batch]).to_pandas(split_blocks=True), columns)
-    except (OSError, pa.ArrowException) as error:
-        raise HistoryError(f"{path} cannot be read: {error}") from error
-
-
-def _with_all(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    """With what a file of an earlier version lacks, in the order that was asked for."""
+def _complete(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """With what a file of an earlier version lacks: why requests failed, and outcomes that came later."""
     if "failure" in columns and "failure" not in frame:
         frame["failure"] = np.zeros(len(frame), "u1")
-    frame = _with_categoricals(frame)
-    return frame if list(frame.columns) == list(columns) else frame[list(columns)]
-
-
-def _with_categoricals(frame: pd.DataFrame) -> pd.DataFrame:
-    """Names of which there are none (no load was ever on) come back as objects.
-
-    Outcomes that a file knows nothing of, because it is older than they are, are there as categories all the same.
-    """
-    import pandas as pd
-
-    for name in {"op", "client", "node"} & set(frame.columns):
-        if not isinstance(frame[name].dtype, pd.CategoricalDtype):
-            frame[name] = pd.Categorical.from_codes(np.full(len(frame), -1, "i1"), categories=[])
+    if list(frame.columns) != list(columns):
+        frame = frame[list(columns)]
     if "outcome" in frame and tuple(frame["outcome"].cat.categories) != OUTCOMES:
         frame["outcome"] = frame["outcome"].cat.set_categories(OUTCOMES)
     return frame

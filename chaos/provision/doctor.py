@@ -87,6 +87,7 @@ def examine() -> list[Prerequisite]:
         _mitmproxy,
         _docker,
         _asyncio,
+        _certificates,
     ]
     found: list[Prerequisite] = []
     for check in checks:
@@ -313,6 +314,13 @@ def _asyncio() -> list[Prerequisite]:
     found = "the Python package aiohttp" if ok else "the Python package aiohttp is missing"
     remedy = None if ok else "pip install 'opensearch-chaos[async]', or use another helper"
     return [Prerequisite("asyncio", ok, found, remedy, "streams by helpers.async_bulk", optional=True)]
+
+
+def _certificates() -> list[Prerequisite]:
+    ok = all(importlib.util.find_spec(name) is not None for name in ("cryptography", "bcrypt"))
+    found = "the Python packages cryptography and bcrypt" + ("" if ok else " are missing")
+    remedy = None if ok else "pip install 'opensearch-chaos[secure]'"
+    return [Prerequisite("certificates", ok, found, remedy, "labs with security: true", optional=True)]
 
 
 def _existing(folder: Path) -> Path:

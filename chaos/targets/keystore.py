@@ -13,8 +13,6 @@ import struct
 import zlib
 from collections.abc import Mapping
 
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
 NAME = "opensearch.keystore"
 VERSION = 4
 MAGIC = 0x3FD76C17
@@ -29,7 +27,9 @@ HEADER = struct.pack(">I", MAGIC) + bytes([len(NAME)]) + NAME.encode() + struct.
 
 
 def keystore(entries: Mapping[str, str]) -> bytes:
-    """The content of the file."""
+    """The content of the file. Needs cryptography, which moto brings, and so whoever has an S3 store."""
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
     salt, iv = secrets.token_bytes(SALT), secrets.token_bytes(IV)
     found = {SEED: secrets.token_urlsafe(20), **entries}
     plain = struct.pack(">i", len(found)) + b"".join(

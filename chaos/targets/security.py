@@ -7,21 +7,17 @@ by certificates that name every address at which they are reached, so whoever co
 
 from __future__ import annotations
 
-import ipaddress
+import importlib.util
 import json
 import secrets
-from collections.abc import Collection, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Collection
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import bcrypt
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
 from chaos.base.access import Access
+from chaos.base.errors import MissingPrerequisite
+from chaos.definitions import Topology
 from chaos.targets.wiring import Wiring
 
 PLUGIN = "opensearch-security"
@@ -33,98 +29,30 @@ NODE, CLIENTS = "node", "clients"
 USER = "admin"
 PROBE = "probe"
 """A certificate like a node's, for what speaks the transport protocol and is none."""
-VALID = timedelta(days=14)
 EXPIRES = timedelta(seconds=60)
 """How long after it was made a certificate that is to expire does so. The plugin does not start with one that has
 (KeyStoreUtils.validateKeyStoreCertificates, 3.4.0), so its nodes must have read it by then; from there on nobody looks.
 """
-SKEW = timedelta(hours=1)
-"""How far clocks may differ between who makes a certificate and who reads it."""
+NEEDED = ("cryptography", "bcrypt")
+"""Python packages that secured labs need and nothing else does."""
+INSTALL = "pip install 'opensearch-chaos[secure]'"
 BCRYPT_ROUNDS = 4
 """The least there is: what protects a password of 256 random bits is its length, and nodes pay for each round."""
 
 
-class Authority:
-    """Signs certificates of one lab, for as long as this object lives."""
-
-    def __init__(self, lab: str) -> None:
-        self._lab = lab
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = self._named("authority", "authority")
-        usage = _usage(key_cert_sign=True, crl_sign=True)
-        self._certificate = (
-            self._begun(self._name, self._key.public_key())
-            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(usage, critical=True)
-            .sign(self._key, hashes.SHA256())
+def refuse_lacking(topology: Topology) -> None:
+    """Raise MissingPrerequisite where a topology's nodes are secured, and this Python cannot make certificates."""
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if topology.security and missing:
+        raise MissingPrerequisite(
+            f"{topology.name} has security: true, and certificates need the Python package {missing[0]}", remedy=INSTALL
         )
-
-    @property
-    def pem(self) -> str:
-        return _pem(self._certificate)
-
-    def issue(
-        self,
-        name: str,
-        unit: str,
-        addresses: Sequence[str] = (),
-        names: Sequence[str] = (),
-        valid: timedelta = VALID,
-    ) -> tuple[str, str]:
-        """A certificate for ``addresses`` (IP) and ``names`` (DNS), and its key in PKCS#8; both as PEM.
-
-        A certificate with neither is a client's.
-        """
-        key = ec.generate_private_key(ec.SECP256R1())
-        purposes = [ExtendedKeyUsageOID.CLIENT_AUTH]
-        builder = self._begun(self._named(name, unit), key.public_key(), valid)
-        known = [
-            *(x509.IPAddress(ipaddress.ip_address(address)) for address in addresses),
-            *map(x509.DNSName, names),
-        ]
-        if known:
-            purposes.append(ExtendedKeyUsageOID.SERVER_AUTH)
-            builder = builder.add_extension(x509.SubjectAlternativeName(known), critical=False)
-        certificate = (
-            builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_usage(digital_signature=True), critical=True)
-            .add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
-            .sign(self._key, hashes.SHA256())
-        )
-        secret = key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        return _pem(certificate), secret.decode()
-
-    def _named(self, name: str, unit: str) -> x509.Name:
-        parts = ((NameOID.ORGANIZATION_NAME, f"oschaos-{self._lab}"), (NameOID.ORGANIZATIONAL_UNIT_NAME, unit))
-        return x509.Name([x509.NameAttribute(oid, text) for oid, text in (*parts, (NameOID.COMMON_NAME, name))])
-
-    def _begun(
-        self, subject: x509.Name, key: ec.EllipticCurvePublicKey, valid: timedelta = VALID
-    ) -> x509.CertificateBuilder:
-        now = datetime.now(UTC)
-        return (
-            x509.CertificateBuilder(self._name, subject, key, x509.random_serial_number(), now - SKEW, now + valid)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
-        )
-
-
-def _usage(**allowed: bool) -> x509.KeyUsage:
-    every = [
-        *("digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement"),
-        *("key_cert_sign", "crl_sign", "encipher_only", "decipher_only"),
-    ]
-    return x509.KeyUsage(**{name: allowed.get(name, False) for name in every})
-
-
-def _pem(certificate: x509.Certificate) -> str:
-    return certificate.public_bytes(serialization.Encoding.PEM).decode()
 
 
 def make(lab: Path, wiring: Wiring, expired: Collection[str] = ()) -> None:
     """Write everything into the lab's folder. What clients see of the nodes ``expired`` is good for EXPIRES only."""
+    from chaos.targets.certificates import VALID, Authority
+
     authority = Authority(wiring.lab)
     password = secrets.token_urlsafe(32)
     written = {"ca.pem": authority.pem, "password": password + "\n"}
@@ -148,6 +76,8 @@ def make(lab: Path, wiring: Wiring, expired: Collection[str] = ()) -> None:
 
 def _configuration(password: str) -> dict[str, dict[str, Any]]:
     """The plugin's own files, by name without suffix (JSON is YAML): basic authentication and one user, who may all."""
+    import bcrypt
+
     digest = bcrypt.hashpw(password.encode(), bcrypt.gensalt(BCRYPT_ROUNDS)).decode()
     basic = {
         "http_enabled": True,

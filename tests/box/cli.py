@@ -67,6 +67,9 @@ def _parser() -> argparse.ArgumentParser:
     traffic = command("_traffic", _traffic)
     impostor = command("_impostor", _impostor)
     command("_host", _become).add_argument("file", type=Path)
+    beside = command("_team", _team)
+    for name in ("office", "traffic", "chat", "owner"):
+        beside.add_argument(name)
     for name in ("office", "ways"):
         relay.add_argument(name)
     for name in ("zone", "searches", "writes", "access", "log"):
@@ -214,6 +217,12 @@ def _become(given: argparse.Namespace) -> None:
     from box import host
 
     host.become(given.file)
+
+
+def _team(given: argparse.Namespace) -> None:
+    from box.team import team
+
+    team(Path(given.office), Path(given.traffic), Path(given.chat), int(given.owner))
 
 
 def _traffic(given: argparse.Namespace) -> None:

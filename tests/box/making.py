@@ -210,6 +210,7 @@ class Box:
             started[f"balancer-{host.zone}"] = self._balancer(lab, host.zone, passwords[plan.CHECKS])
         for number in plan.OFFICES:
             started[f"relay-{number}"] = self._relay(lab, number, ways)
+            started[f"team-{number}"] = self._team(lab, number)
         self._await_balancers(lab, stop)
         (self.folder / "shop-password").touch(mode=0o600)
         (self.folder / "shop-password").write_text(passwords[plan.SHOP] + "\n")
@@ -304,14 +305,19 @@ class Box:
             **{f"experiments/{name}.yaml": content for name, content in plan.EXPERIMENTS.items()},
         }
         ports = {name: way.listen[1] for name, way in ways.hosts.items()}
+        people = {plan.OFFICES[0]: (plan.APPROVER, Key.made()), plan.OFFICES[1]: (plan.OPERATOR, Key.made())}
+        approver, operator = (key.public for _, key in people.values())
         for number in plan.OFFICES:
+            name, key = people[number]
+            own = {name: key.private, f"{name}.pub": f"{key.public}\n"}
+            own |= plan.gameday(self.home(number), approver, operator)
             beside = self.home(number) / "topologies" / "existing"
             ssh = {
                 plan.SSH_CONFIG: machine.ssh_config(ports, beside / plan.SSH_KEY, beside / plan.KNOWN_HOSTS),
                 plan.SSH_KEY: keys[number].private,
             }
             more = {f"topologies/existing/{name}": text for name, text in ssh.items()}
-            office.furnish(self.home(number), number, files | more)
+            office.furnish(self.home(number), number, files | more | own)
 
     def _users(self, lab: LocalLab, passwords: dict[str, str], stop: Stop) -> None:
         """Make the users, each with the least that it needs, and wait until every node knows them."""
@@ -379,6 +385,13 @@ class Box:
         write_json(file, [way.to_json() for way in ways])
         beside = Namespace(NETNS_FOLDER / lab.wiring.bridge_namespace)
         return self._program("relay", str(number), beside, str(plan.office_path(self.name, number)), str(file))
+
+    def _team(self, lab: LocalLab, number: int) -> ProcessIdentity:
+        beside = Namespace(NETNS_FOLDER / lab.wiring.bridge_namespace)
+        space, chat = plan.office_path(self.name, number), self.home(number) / plan.CHAT
+        return self._program(
+            "team", str(number), beside, str(space), str(self.traffic), str(chat), str(office.uid(number))
+        )
 
     def _shop(self, lab: LocalLab, zone: str) -> list[str]:
         access = Access(tls=True, ca=lab.access.ca, user=plan.SHOP, password=f"file:{self.folder / 'shop-password'}")

@@ -16,10 +16,12 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+from box import team
 from box.machine import SSH
 from chaos.base.netsock import Endpoint
 from chaos.base.paths import PREFIX
 from chaos.definitions import Topology
+from chaos.definitions.gameday import WEEKDAYS
 from chaos.targets.wiring import HTTP, NETNS_FOLDER, TOXIPROXY, Host, Wiring
 
 OFFICES = (1, 2)
@@ -291,5 +293,63 @@ expect:
   - {phase: all, read.good: ">= 99%"}
   - {acknowledged.lost: 0}
 """,
+    "node-dead": """\
+apiVersion: opensearch-chaos/v1
+name: node-dead
+topology: 3az
+load:
+  read:  {rate: 20/s, good: ok within 5s}
+  write: {rate: 10/s, good: ok within 5s}
+  documents: 200
+phases:
+  healthy:  {for: 15s}
+  dead:     {for: 20s, inject: {node.kill: {target: node c-data}}}
+  returned: {undo: all, until: {green: true, stable: 5s, within: 4m}}
+expect:
+  - {acknowledged.lost: 0}
+guards: {max: 8m}
+""",
 }
 """To try, by name."""
+
+APPROVER, OPERATOR = "approver.key", "operator.key"
+"""Keys of who approves a game day, in the first office, and of who operates the cluster, in the second."""
+CHAT = "chat.jsonl"
+
+
+def gameday(home: Path, approver: str, operator: str) -> dict[str, str]:
+    """The files of a game day to try, for an office: one node, any hour, guarded by what the shop's users see.
+
+    ``home``: the office's folder. ``approver``, ``operator``: public keys.
+    """
+    day = {
+        "apiVersion": "opensearch-chaos/v1",
+        "kind": "gameday",
+        "name": "staging",
+        "owner": "team-search <search@example.com>",
+        "hypothesis": "The shop's users notice nothing when a data node dies.",
+        "target": "../../topologies/existing/staging.yaml",
+        "experiments": [{"experiment": "../node-dead.yaml", "rung": "node"}],
+        "window": {"zone": "UTC", "days": list(WEEKDAYS), "from": "00:00", "to": "23:59"},
+        "approval": {"allowed_signers": "allowed_signers"},
+        "consent": {"allowed_signers": "operators"},
+        "ladder": {"waived": "this cluster is in a box, and was made to be broken"},
+        "preflight": {"stable": "2s", "within": "5m", "headroom": ["storage"]},
+        "guards": {
+            "shop": {
+                "counts": "outcome",
+                "http": {"url": f"http://127.0.0.1:{team.PORT}/users", "number": "/failing", "at": "/at"},
+                "above": "50%",
+                "every": "5s",
+                "times": 3,
+            }
+        },
+        "announce": [{"webhook": f"http://127.0.0.1:{team.PORT}/chat"}],
+        "bounds": {"day": "20m", "abort": "2m"},
+        "stop": {"file": str(home / "stop"), "ssh": "you@this-machine"},
+    }
+    return {
+        "experiments/gamedays/staging.yaml": "".join(f"{key}: {json.dumps(value)}\n" for key, value in day.items()),
+        "experiments/gamedays/allowed_signers": f"approver@example.com {approver}\n",
+        "experiments/gamedays/operators": f"operator@example.com {operator}\n",
+    }

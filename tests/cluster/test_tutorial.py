@@ -7,11 +7,10 @@ import os
 import re
 import shutil
 import subprocess
-import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
+import wheelkit
 
 pytestmark = [pytest.mark.cluster, pytest.mark.full]
 
@@ -33,22 +32,9 @@ def commands() -> list[tuple[str, frozenset[int]]]:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment with the package from its wheel; what it needs comes from here, so nothing is fetched."""
+    """An empty virtual environment with the wheel and what it needs, and nothing of this checkout's."""
     where = tmp_path_factory.mktemp("wheel")
-    wheel = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(where)]
-    subprocess.run([*wheel, str(ROOT)], check=True)
-    (built,) = where.glob("*.whl")
-    subprocess.run([sys.executable, "-m", "venv", str(where / "venv")], check=True)
-    python = where / "venv" / "bin" / "python"
-    # the packages of this environment, but not its editable install, whose own .pth is not read there
-    (site,) = (where / "venv").glob("lib/python*/site-packages")
-    (site / "here.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
-    subprocess.run([str(python), "-m", "pip", "install", "--quiet", "--no-deps", str(built)], check=True)
-    found = subprocess.run(
-        [str(python), "-c", "import chaos; print(chaos.__file__)"], check=True, capture_output=True, text=True, cwd="/"
-    )
-    assert str(where) in found.stdout
-    return where / "venv"
+    return wheelkit.installed(where / "venv", wheelkit.wheelhouse(where / "wheels")).parent
 
 
 def test_the_tutorial_finds_the_weakness_and_its_remedy_mends_it(environment: Path, tmp_path: Path) -> None:

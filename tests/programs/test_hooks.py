@@ -342,7 +342,9 @@ esac
 
 def test_the_example_of_the_page_keeps_the_contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With an ssh that answers as hosts with systemd do."""
-    (example,) = re.findall(r"```sh\n(.*?)```", (ROOT / "docs" / "hooks.md").read_text(), re.DOTALL)
+    (example,) = re.findall(
+        r"```sh\n(#!/bin/sh\n# hooks/node-kill.*?)```", (ROOT / "docs" / "hooks.md").read_text(), re.DOTALL
+    )
     for name, text in (("hook", example), ("jq", JQ.format(python=sys.executable)), ("ssh", SSH)):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)

@@ -40,7 +40,7 @@ print(json.dumps(sorted(name for name in sys.modules if name.startswith("chaos."
 """
 WITHOUT = ("chaos.load.locustfile", "chaos.targets.labs.docker", "chaos.report.__main__")
 """Programs, and what needs an extra."""
-SLOW = ("pandas", "pyarrow")
+SLOW = ("pandas", "arro3", "nanoarrow")
 """They take 0.4 s of a processor to load, and 60 MB: only what reads arrivals loads them, when it does."""
 
 

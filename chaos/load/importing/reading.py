@@ -9,8 +9,10 @@ import json
 import os
 import re
 import stat
+import sys
 import zlib
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,6 +28,8 @@ MOST_COMPRESSED = 2 * 2**20
 LEVELS = 20
 """Objects in objects: OpenSearch's index.mapping.depth.limit."""
 COMPRESSED = (".gz", ".bz2", ".zst")
+_BROKEN = (EOFError, zlib.error, OSError, ValueError)
+"""What is raised where a compressed file is none, or ends too early."""
 _CHUNK = 2**16
 _LONELY = re.compile("[\ud800-\udfff]")
 
@@ -61,12 +65,13 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
     Raises InvalidInput for a file that cannot be read, and for a line of more than 1 MiB.
     """
     file, counted = _opened(path)
+    broken = (*_BROKEN, zstd().ZstdError) if path.suffix == ".zst" else _BROKEN
     with file:
         rest, number, left = b"", 0, MOST_BYTES
         while left > 0:
             try:
                 data = file.read(_CHUNK)
-            except (EOFError, zlib.error, OSError, ValueError) as error:
+            except broken as error:
                 raise InvalidInput(f"{shown(path)}: cannot be read: {error}") from None
             left -= len(data)
             if counted is not None:
@@ -115,12 +120,12 @@ def _opened(path: Path) -> tuple[IO[bytes], _Counted | None]:
         return gzip.GzipFile(fileobj=buffered), counted  # type: ignore[return-value]
     if path.suffix == ".bz2":
         return bz2.BZ2File(buffered), counted
-    import pyarrow  # it takes a while to load
+    return zstd().ZstdFile(buffered), counted
 
-    try:
-        return pyarrow.CompressedInputStream(buffered, "zstd"), counted
-    except (pyarrow.ArrowException, NotImplementedError):
-        raise InvalidInput(f"{shown(path)}: the pyarrow here cannot read zstd", remedy="decompress it first") from None
+
+def zstd() -> Any:
+    """The standard library's module (Python 3.14), or the same one for those before."""
+    return import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
 
 
 def parsed(where: str, text: str) -> dict[str, Any]:

@@ -17,9 +17,8 @@ from chaos.provision.jvm import differences, node_java_flags
 from chaos.provision.mitmproxy import ensure_mitmproxy
 from chaos.provision.opensearch import ensure_opensearch
 from chaos.provision.toxiproxy import ensure_toxiproxy
-from chaos.targets import services
+from chaos.targets import security, services
 from chaos.targets.parts import Parts
-from chaos.targets.security import PLUGIN
 
 
 def parts(
@@ -29,6 +28,7 @@ def parts(
     opensearch_home: Path | None = None,
 ) -> Parts:
     """Find or fetch everything. Raises ProvisionError, MissingPrerequisite or InvalidInput, each with a remedy."""
+    security.refuse_lacking(topology)
     first, *others = (_parts(version, topology, says, opensearch_home) for version in topology.versions)
     return replace(first, others=tuple(others))
 
@@ -36,7 +36,7 @@ def parts(
 def _parts(version: str, topology: Topology, says: Callable[[str], None], opensearch_home: Path | None) -> Parts:
     progress = sys.stderr.isatty()
     java = ensure_java(*runs_on(version), progress=progress)
-    asked = {each: ("security",) for each in (PLUGIN,) if topology.security} | _of_services(topology)
+    asked = {each: ("security",) for each in (security.PLUGIN,) if topology.security} | _of_services(topology)
     plugins = tuple(asked)
     try:
         home = ensure_opensearch(
@@ -61,7 +61,7 @@ def _parts(version: str, topology: Topology, says: Callable[[str], None], opense
         toxiproxy_version=toxiproxy.version,
         mitmproxy=str(layer) if layer is not None else None,
         notes=(home.distribution_note, *differences(java, topology.profile)),
-        security=PLUGIN in home.plugins,
+        security=security.PLUGIN in home.plugins,
     )
 
 

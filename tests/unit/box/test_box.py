@@ -8,13 +8,14 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from box import impostor, machine, plan, relay, traffic, witness
+from box import impostor, machine, plan, relay, team, traffic, witness
 from box.making import TOPOLOGY
 from cryptography import x509
 
 from chaos.base.paths import write_json
 from chaos.definitions import load_topology
 from chaos.definitions.existing import ExistingFile, load_existing
+from chaos.definitions.gameday import load_gameday
 from chaos.registry import load_experiment
 from chaos.targets.existing import passages, rights
 from chaos.targets.security import make
@@ -173,3 +174,29 @@ def test_a_way_leads_where_its_file_says_now(tmp_path: Path):
     assert ways()["127.0.0.1", 9401].address == ("127.0.1.2", 9200)
     leads(impostor.PORT)
     assert ways()["127.0.0.1", 9401].address == ("127.0.1.2", impostor.PORT)
+
+
+def test_the_game_day_to_try_is_whole_and_of_a_node_alone(file: Path, tmp_path: Path) -> None:
+    approver, operator = machine.Key.made().public, machine.Key.made().public
+    for name, text in plan.gameday(tmp_path, approver, operator).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "experiments" / "node-dead.yaml").write_text(plan.EXPERIMENTS["node-dead"])
+    existing = tmp_path / "topologies" / "existing"
+    existing.mkdir(parents=True)
+    (existing / "staging.yaml").write_text(file.read_text())
+    day = load_gameday(tmp_path / "experiments" / "gamedays" / "staging.yaml")
+    assert [step.rung for step in day.written.experiments] == ["node"]
+    assert load_existing(day.target).written.name == "staging"
+    signers = (tmp_path / "experiments" / "gamedays" / "allowed_signers").read_text()
+    assert signers == f"approver@example.com {approver}\n" and operator not in signers
+
+
+def test_what_users_see_is_the_share_of_what_was_due_of_late(tmp_path: Path) -> None:
+    log = tmp_path / "a.jsonl"
+    said = [{"at": 100.0 + n, "op": "search", "ok": n % 2 == 0, "ms": 3.0} for n in range(20)]
+    log.write_text("".join(json.dumps(each) + "\n" for each in said) + '{"at": 119, "o')
+    assert team.lines(log) == said and team.lines(tmp_path / "none") == []
+    assert team.failing(said, 119.0) == pytest.approx(6 / 11)
+    assert team.failing([{"at": 118.0, "ok": True, "ms": 5001.0}, {"at": 118.0, "ok": True, "ms": 10.0}], 119.0) == 0.5
+    assert team.failing(said, 200.0) is None and team.failing([], 1.0) is None

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from chaos.checks import evaluate
 from chaos.checks.arrivals import SECOND, UNANSWERED, Arrivals, binned, per_window, ranked
 from chaos.checks.record import Record, windows
-from chaos.history import History, Outcome, compact, reader
+from chaos.history import History, Outcome, compact, parquet, reader
 from chaos.report import render_html
 
 COLUMNS = ("intended", "start", "end", "latency", "outcome", "good", "phase", "k", "client", "node")
@@ -145,7 +145,7 @@ def test_findings_and_report_are_those_of_the_plain_way(name: str, form: str, tm
     if name == "dropped":
         story.chapters[2].write = synthetic.mixed((1, 2, 0.3, Outcome.DROPPED, 0), (2, 9, 0.1, Outcome.UNKNOWN, 0))
     monkeypatch.setattr(reader, "BATCH", 777)  # many small parts
-    monkeypatch.setattr(reader, "ROW_GROUP", 5000)
+    monkeypatch.setattr(parquet, "ROW_GROUP", 5000)
     folder = story.write(tmp_path / "run")
     if form == "parquet":
         compact(folder)

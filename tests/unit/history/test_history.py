@@ -293,7 +293,7 @@ def test_the_phase_of_an_arrival(run):
 @pytest.mark.parametrize("form", ["rows", "parquet", "memory"])
 def test_batches_are_the_arrivals_in_pieces(run, form, monkeypatch):
     monkeypatch.setattr("chaos.history.reader.BATCH", 70)
-    monkeypatch.setattr("chaos.history.reader.ROW_GROUP", 300)
+    monkeypatch.setattr("chaos.history.parquet.ROW_GROUP", 300)
     monkeypatch.setattr("chaos.history.reader._Rows.BLOCK", 64)
     rows = schedule(run, 1000)
     rng = np.random.default_rng(1)

@@ -24,7 +24,7 @@ from chaos.targets.labs.docker import packing
 from chaos.targets.labs.docker.engine import Engine
 from chaos.targets.labs.docker.packing import HOME, UID
 from chaos.targets.parts import Parts
-from chaos.targets.security import PLUGIN
+from chaos.targets.security import PLUGIN, refuse_lacking
 
 OPENSEARCH_VARIABLE, TOXIPROXY_VARIABLE = "OPENSEARCH_CHAOS_OPENSEARCH_IMAGE", "OPENSEARCH_CHAOS_TOXIPROXY_IMAGE"
 BUILT, PLUGINS = "opensearch-chaos.built", "opensearch-chaos.plugins"
@@ -73,6 +73,7 @@ def found(engine: Engine, choice: Choice, says: Callable[[str], None]) -> tuple[
 
 def parts(topology: Topology, says: Callable[[str], None] = lambda _: None) -> Parts:
     """What a Docker lab of this topology is made of. Raises MissingPrerequisite without an engine or an image."""
+    refuse_lacking(topology)
     engine = Engine.open()
     first, *others = (_parts(engine, version, topology, says) for version in topology.versions)
     return replace(first, others=tuple(others))

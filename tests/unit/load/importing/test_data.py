@@ -9,14 +9,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow
 import pytest
 
 from chaos.base.errors import InvalidInput
 from chaos.definitions.loading import load_workload
 from chaos.definitions.workload import WorkloadDefinition
 from chaos.load.dataset import Dataset
-from chaos.load.importing import bodies, making, sources
+from chaos.load.importing import bodies, making, reading, sources
 
 TEMPLATE = {
     "index_patterns": ["orders-*"],
@@ -84,8 +83,7 @@ def ndjson(path: Path, given: list[dict[str, Any]]) -> Path:
     if path.suffix == ".gz":
         path.write_bytes(gzip.compress(text.encode()))
     elif path.suffix == ".zst":
-        with pyarrow.CompressedOutputStream(str(path), "zstd") as file:
-            file.write(text.encode())
+        path.write_bytes(reading.zstd().compress(text.encode()))
     else:
         path.write_text(text)
     return path

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import json
 import os
+import random
 import resource
 import time
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from chaos.base.errors import Exit, InvalidInput
-from chaos.load.importing import sources
+from chaos.load.importing import reading, sources
 
 HELPERS = '{% import "benchmark.helpers" as benchmark with context %}'
 SOON = 1.2
@@ -137,6 +138,13 @@ def _slow(source: str) -> bytes:
         ("nothing.ndjson.gz", gzip.compress(b"") * 500_000, "of it hold hardly any content"),
         ("cut.ndjson.gz", gzip.compress(b'{"a": 1}\n' * 1000)[:40], "cannot be read"),
         ("plain.ndjson.gz", b'{"a": 1}\n', "cannot be read"),
+        ("bomb.ndjson.zst", reading.zstd().compress(b"0" * 2**26), ":1: the line has more than 1 MiB"),
+        (
+            "nothing.ndjson.zst",
+            (b"\x50\x2a\x4d\x18" + (999).to_bytes(4, "little") + bytes(999)) * 5_000,
+            "of it hold hardly any content",
+        ),
+        ("cut.ndjson.zst", reading.zstd().compress(random.Random(1).randbytes(1000))[:40], "cannot be read"),
         ("plain.ndjson.zst", b'{"a": 1}\n', "cannot be read"),
         ("deep.ndjson", b'{"a":' * 5000 + b"1" + b"}" * 5000 + b"\n", "more than 20 levels"),
         ("less-deep.ndjson", b'{"a": 1}\n' + b'{"a":' * 30 + b"1" + b"}" * 30 + b"\n", ":2: more than 20 levels"),

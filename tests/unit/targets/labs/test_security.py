@@ -22,16 +22,17 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from fakes import PARTS, FakeLab, topology
 
 from chaos.base.access import PLAIN, Access, distrust
-from chaos.base.errors import InvalidInput
+from chaos.base.errors import InvalidInput, MissingPrerequisite
 from chaos.base.netsock import Endpoint
 from chaos.definitions import load_topology
 from chaos.faults.probes import PING, Line, Reply
 from chaos.opensearch.rest import NodeClient, opensearch
 from chaos.programs.failover.rest import Api
 from chaos.registry import FAULTS
-from chaos.targets import security
+from chaos.targets import certificates, security
 from chaos.targets.labs import config, provisioning
 from chaos.targets.labs.base import BaseLab
+from chaos.targets.labs.docker import images
 from chaos.targets.wiring import Wiring
 
 TOPOLOGY = topology("3az-secure")
@@ -76,7 +77,7 @@ def test_a_nodes_certificate_names_every_address_at_which_it_is_reached(made: Pa
     )
     assert (
         certificate(made, "ca.pem").not_valid_after_utc - certificate(made, "ca.pem").not_valid_before_utc
-        <= security.VALID + 2 * security.SKEW
+        <= certificates.VALID + 2 * certificates.SKEW
     )
 
 
@@ -277,7 +278,7 @@ def test_slices_that_would_cut_the_pings_that_prove_them_are_refused_over_tls() 
 
 def test_only_what_clients_see_of_that_node_expires(stale: Path) -> None:
     shown, other = certificate(stale, "c-data/clients.pem"), certificate(stale, "c-data/node.pem")
-    assert other.not_valid_after_utc - shown.not_valid_after_utc >= security.VALID
+    assert other.not_valid_after_utc - shown.not_valid_after_utc >= certificates.VALID
     assert shown.subject == other.subject and names(stale, "c-data/clients.pem") == names(stale, "c-data/node.pem")
     shown.verify_directly_issued_by(certificate(stale, "ca.pem"))
     assert [path.parent.name for path in stale.rglob("clients.pem")] == ["c-data"]
@@ -301,3 +302,15 @@ def test_clients_are_told_and_the_lab_still_knows_whom_it_speaks_to(stale: Path)
         with pytest.raises(urllib3.exceptions.SSLError):
             NodeClient(Endpoint(HERE, port), access=stranger).request("GET", "/")
     assert distrust(OSError("something else")) is None
+
+
+def test_a_secured_lab_without_its_packages_is_refused_before_anything_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    has = security.importlib.util.find_spec
+    monkeypatch.setattr(
+        security.importlib.util, "find_spec", lambda name: None if name == "cryptography" else has(name)
+    )
+    for parts in (provisioning.parts, images.parts):
+        with pytest.raises(MissingPrerequisite, match="certificates need the Python package cryptography") as refused:
+            parts(load_topology("3az-secure"))
+        assert "opensearch-chaos[secure]" in str(refused.value.remedy)
+    security.refuse_lacking(load_topology("3az-standby"))  # a lab without security needs none of it
