@@ -43,8 +43,8 @@ BYTES = 200
 COVERED = 0.5
 """The share of a phase that must be known."""
 SEEN_HOW = (
-    "It is seen once a second. Without an elected cluster manager nothing is known, and only a bound passes that would be met either "
-    "way."
+    "It is seen once a second. Without an elected cluster manager nothing is known, and only a bound passes that would be met "
+    "either way."
 )
 
 
@@ -184,7 +184,9 @@ def measure(record: Record, expected: Expected, span: Span, kind: str) -> Measur
     """Seconds of a phase. What is unknown may have been either: a target is met only where it is met both ways."""
     found = totals(record, span)
     if found is None or found.unknown > (1 - COVERED) * span.seconds:
-        return Measure.missing("seconds", "too little of this phase did a node with a cluster manager say how the indices are")
+        return Measure.missing(
+            "seconds", "too little of this phase did a node with a cluster manager say how the indices are"
+        )
     low, unknown = found.of(kind), found.unknown if found.unknown > 1 / 1000 else 0.0
     says = names(found, kind) or _NOTHING[kind]
     evidence = {"unknown_seconds": round(unknown, 3), "indices": _rounded(found.indices[kind])}

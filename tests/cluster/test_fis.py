@@ -128,9 +128,7 @@ def stood(
         with standing.standing(lab, time_scale=scale, folder=folder / "endpoint", changed=changed) as stands:
             file = folder / "topologies" / "existing" / "staging.yaml"
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(
-                "".join(f"{key}: {json.dumps(value)}\n" for key, value in stands.target("staging").items())
-            )
+            file.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in stands.target("staging").items()))
             yield There(lab, stands, folder, file)
     except BaseException:
         mended(lab)

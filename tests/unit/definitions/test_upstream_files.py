@@ -62,7 +62,7 @@ def test_nodes_of_a_mixed_case_keep_the_version_that_is_their_own(tmp_path: Path
     versions = {node.name: node.version or found.version for node in found.nodes}
     assert versions == {"a-cm": "2.19.6", "a-old-1": "2.19.6", "a-old-2": "2.19.6", "a-new": "3.4.0"}
     mixed = case(tmp_path, ("reproduces:", "mixed: true\nreproduces:"))
-    with pytest.raises(InvalidInput, match="deaf.yaml:7:8: no node of one-node has a version of its own"):
+    with pytest.raises(InvalidInput, match=r"deaf\.yaml:7:8: no node of one-node has a version of its own"):
         load_case(mixed)
 
 

@@ -488,7 +488,7 @@ NOT_SERVED = {
     "zone-return-late.yaml",
     "zone-return.yaml",
 }
-"""Those of which FIS takes no fault: links of clients and of services, what comes and goes, pauses, an order of return."""
+"""Those of which FIS takes no fault: links of clients or services, what comes and goes, pauses, an order of return."""
 
 
 def served(there: ExistingTarget, file: Path) -> dict[str, Fault]:
