@@ -43,8 +43,8 @@ BYTES = 200
 COVERED = 0.5
 """The share of a phase that must be known."""
 SEEN_HOW = (
-    "It is seen once a second. Without an elected cluster manager nothing is known, and only a bound passes that would be met "
-    "either way."
+    "It is seen once a second. Without an elected cluster manager nothing is known, and only a bound passes that "
+    "would be met either way."
 )
 
 
