@@ -320,7 +320,7 @@ def latency_back(ladder: Ladder) -> Measure:
             if not frames:
                 return np.empty(0, np.bool_)
             near = part.between(frames[0][0], frames[-1][1])
-            slow = near.with_good(near.latency <= limit)
+            slow = near.with_good((near.latency <= limit) | regained.of_later_phase(record, near))
             return regained.are_bad(*per_window(slow, frames), 0.01, alpha)
 
         words = ("never above the baseline", "still above the baseline")

@@ -17,6 +17,10 @@ The clock starts at the phase's first command (fault, action or undo), else at i
 ends before 10 good seconds were seen, the watch goes on into the next phases as long as nothing is
 commanded. When it is not seen to be over, the value is censored at what is known: never averaged, never
 taken for exact.
+
+An arrival that the next fault's command meets in flight counts for that fault's phase (checks/README.md), so in the
+windows before that command it is no failure: a fault cannot have broken the phase before it. Runs whose plan does not
+say :data:`BY_PHASE` were judged without this, and are judged so still.
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ from functools import lru_cache
 import numpy as np
 
 from chaos.base import text
+from chaos.checks.arrivals import Arrivals
 from chaos.checks.check import Check, Scope, rows
 from chaos.checks.good import FEWEST
 from chaos.checks.measure import Bound, Measure
@@ -43,6 +48,8 @@ FAMILY = 0.01
 """For all windows that are looked at together."""
 FLOOR = 1e-3
 """p0 is at least this: a healthy phase without one failure does not make the first failure an outage."""
+BY_PHASE = "windows_by_phase"
+"""The key of plan.json by which windows hold only those failures against a phase that count for it."""
 STABLE = 10.0
 """Seconds of good windows after which it counts as regained; at least three windows when they are wider."""
 
@@ -121,16 +128,29 @@ class Watch:
 
 
 def failures(record: Record, op: str, frames: list[tuple[int, int]]) -> tuple[Ints, Ints]:
-    """Arrivals scheduled in each window, and how many of them were not good."""
+    """Arrivals scheduled in each window of one watch, and how many of them were not good.
+
+    One that counts for a later phase (:func:`of_later_phase`) is scheduled, and no failure.
+    """
     if not frames:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    return per_window(record.arrivals[op].between(frames[0][0], frames[-1][1]), frames)
+    near = record.arrivals[op].between(frames[0][0], frames[-1][1])
+    return per_window(near.with_good(near.good | of_later_phase(record, near)), frames)
+
+
+def of_later_phase(record: Record, arrivals: Arrivals) -> Bools:
+    """Which arrivals were intended before the phase that they count for began: its fault met them in flight."""
+    if not record.plan.get(BY_PHASE):
+        return np.zeros(len(arrivals), np.bool_)
+    starts = np.array([*(span.start for span in record.spans), 0], np.int64)  # -1, for no phase, picks the 0
+    return np.asarray(arrivals.intended < starts[arrivals.phase])
 
 
 def bad_windows(record: Record, op: str, start: int, end: int) -> tuple[list[tuple[int, int]], Bools]:
-    """The windows of [start, end) in ns, and which of them are bad."""
+    """The windows of [start, end) in ns, and which of them are bad, whatever phases they are in."""
     frames = windows(start, end, record.window(op))
-    return frames, are_bad(*failures(record, op, frames), p0_of(record, op), alpha_of(len(frames)))
+    counts = per_window(record.arrivals[op].between(start, end), frames)
+    return frames, are_bad(*counts, p0_of(record, op), alpha_of(len(frames)))
 
 
 def measure(record: Record, op: str, span: Span) -> Measure:

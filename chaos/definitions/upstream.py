@@ -115,6 +115,9 @@ class CaseFile(Strict):
     title: str = Field(description="as the issue would be called: the symptom first")
     thread: Annotated[str, AfterValidator(_thread)] = Field(description="the issue's address, or new")
     topology: str = Field(description="a topology's name, which gives the nodes")
+    mixed: bool = Field(
+        default=False, description="nodes to which the topology gives a version of their own keep it, in all attempts"
+    )
     reproduces: dict[Version, Literal["always", "sometimes", "never"]] = Field(
         min_length=1, description="version to always, sometimes or never; always and never are held to"
     )
@@ -156,8 +159,10 @@ class Case(Strict):
     topology: Topology
 
     def on(self, version: str) -> Topology:
-        """The topology with every node of that version."""
-        nodes = tuple(node.model_copy(update={"version": None}) for node in self.topology.nodes)
+        """The topology with every node of that version; of a mixed case those without a version of their own."""
+        nodes = self.topology.nodes
+        if not self.written.mixed:
+            nodes = tuple(node.model_copy(update={"version": None}) for node in nodes)
         return self.topology.model_copy(update={"version": version, "upgrade": None, "nodes": nodes})
 
 
@@ -183,6 +188,8 @@ def _check(file: CaseFile, topology: Topology, path: Path) -> Iterator[Problem]:
         yield Problem(("name",), f"the name is {file.name} and the file is {path.name}: expected the same")
     if topology.security:
         yield Problem(("topology",), f"{topology.name} is secured: expected one whose nodes take plain curl")
+    if file.mixed and not any(node.version for node in topology.nodes):
+        yield Problem(("mixed",), f"no node of {topology.name} has a version of its own: expected one that has")
     names = [node.name for node in topology.nodes]
     parts: dict[tuple[str, ...], tuple[StepFile, ...]] = {("steps",): file.steps, ("restart",): file.restart}
     parts["control", "steps"] = file.control.steps

@@ -152,6 +152,8 @@ OF_PROTECTION: dict[str, Failure] = {
     "queues of thread pools": Failure.THREAD_POOL_QUEUE,
     "circuit breakers": Failure.CIRCUIT_BREAKER,
     "remote store pressure": Failure.REMOTE_STORE_PRESSURE,
+    "cancellation after a time": Failure.CANCELLED_AFTER_TIME,
+    "disk watermarks": Failure.BLOCKED_BY_DISK,
 }
 """The protections whose errors are told apart, by their names in the catalogue."""
 
@@ -199,6 +201,7 @@ _OF_TYPE = {
     "version_conflict_engine_exception": Failure.CONFLICT,
     "index_not_found_exception": Failure.INDEX_MISSING,
 }
+_FLOOD = "flood-stage watermark"
 _SECURITY = "security not initialized"
 _NO_SPACE = "No space left on device"
 _TOO_MANY_CONTEXTS = ("too many scroll contexts", "too many Point In Time contexts")
@@ -235,6 +238,8 @@ def _of_error(status: int, type_: str, reason: str) -> Failure | None:
 
 
 def _of_block(reason: str) -> Failure:
+    if _FLOOD in reason:
+        return Failure.BLOCKED_BY_DISK
     numbers = [int(number) for number in _BLOCK.findall(reason)]
     return next((_OF_BLOCK[number] for number in numbers if number in _OF_BLOCK), Failure.BLOCKED)
 

@@ -69,6 +69,7 @@ class Plan(TypedDict, total=False):
     configuration_watched: bool
     disks_watched: bool
     passages_watched: bool
+    windows_by_phase: bool
     differences: list[str]
     client: dict[str, Any]
     steps: list[PlannedStep]

@@ -8,7 +8,7 @@ that is not ours those indices count that were there when the load began (:mod:`
 A line of ``history/index_health.jsonl``, ``t`` in CLOCK_MONOTONIC ns, kind ``seen``: ``red`` (index to its primaries
 that no node has), ``yellow`` (index to its other copies that are missing), ``blocked`` (index to the words of the
 blocks by which it takes no writes or no reads; ``*`` is the whole cluster), each with :data:`MOST` names at most, and
-``more``: how many names were left out. No line: nobody who has a leader answered.
+``more``: how many names were left out. No line: no node that has a cluster manager answered.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ BYTES = 200
 COVERED = 0.5
 """The share of a phase that must be known."""
 SEEN_HOW = (
-    "It is seen once a second. While nobody leads nothing is known, and only a bound passes that would be met either "
-    "way."
+    "It is seen once a second. Without an elected cluster manager nothing is known, and only a bound passes that "
+    "would be met either way."
 )
 
 
@@ -157,7 +157,7 @@ def before(record: Record) -> Mapping[str, Any]:
 
 
 def totals(record: Record, span: Span) -> Totals | None:
-    """None where nobody looked in this phase."""
+    """None where no sample was taken in this phase."""
     known, sums = 0.0, Counter[str]()
     indices: dict[str, Counter[str]] = {kind: Counter() for kind in (RED, YELLOW, BLOCKED)}
     why: dict[str, list[str]] = {}
@@ -181,10 +181,12 @@ def totals(record: Record, span: Span) -> Totals | None:
 
 
 def measure(record: Record, expected: Expected, span: Span, kind: str) -> Measure:
-    """Seconds of a phase. What nobody knows may have been either: a target is met only where it is met both ways."""
+    """Seconds of a phase. What is unknown may have been either: a target is met only where it is met both ways."""
     found = totals(record, span)
     if found is None or found.unknown > (1 - COVERED) * span.seconds:
-        return Measure.missing("seconds", "too little of this phase did anybody who was led say how the indices are")
+        return Measure.missing(
+            "seconds", "too little of this phase did a node with a cluster manager say how the indices are"
+        )
     low, unknown = found.of(kind), found.unknown if found.unknown > 1 / 1000 else 0.0
     says = names(found, kind) or _NOTHING[kind]
     evidence = {"unknown_seconds": round(unknown, 3), "indices": _rounded(found.indices[kind])}
@@ -192,7 +194,7 @@ def measure(record: Record, expected: Expected, span: Span, kind: str) -> Measur
         says += f"; {text.listed(old)} had been blocked before the first phase, and does not count"
     if not unknown:
         return Measure(low, "seconds", says, evidence=evidence)
-    says += f"; of {text.seconds(unknown)} nobody who was led said how they are"
+    says += f"; of {text.seconds(unknown)} no node with a cluster manager said how they are"
     both = [judge(Measure(each, "seconds", ""), expected.comparison, expected.value) for each in (low, low + unknown)]
     bound = Bound.EXACT if both == [Verdict.PASS, Verdict.PASS] else Bound.AT_LEAST
     return Measure(low, "seconds", says, bound, evidence)
@@ -218,7 +220,7 @@ def _rounded(found: Mapping[str, float]) -> dict[str, float]:
 
 
 def table(record: Record) -> dict[str, Any]:
-    """Phase to seconds of each kind, with the indices; empty where nobody looked."""
+    """Phase to seconds of each kind, with the indices; empty where no sample was taken."""
     rows = {span.name: totals(record, span) for span in record.spans}
     return {
         phase: {

@@ -64,7 +64,7 @@ class Asked:
 
     def get(self, path: str, node: str | None = None) -> Any:
         """The JSON that ``GET path`` gives, of this node, or of the first one that answers. Raises :class:`Unknown`
-        where nobody answers with status 2xx."""
+        where no node answers with status 2xx."""
         failed = []
         for name in [node] if node is not None else list(self.nodes):
             try:
@@ -75,7 +75,7 @@ class Asked:
             if 200 <= status < 300:
                 return said
             failed.append(f"{name}: status {status}")
-        raise Unknown(f"nobody answers GET {path} ({'; '.join(failed) or 'there are no nodes'})")
+        raise Unknown(f"no node answers GET {path} ({'; '.join(failed) or 'there are no nodes'})")
 
     def _client(self, node: str) -> NodeClient:
         if node not in self.nodes:

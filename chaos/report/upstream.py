@@ -147,7 +147,8 @@ def _nodes(case: Case) -> Iterator[str]:
         yield "Nodes; the variable is a node's URL:"
         yield ""
         for node in nodes:
-            yield f"* `${variable(node.name)}`: {', '.join(node.roles)}"
+            own = f", of {node.version}" if case.written.mixed and node.version else ""
+            yield f"* `${variable(node.name)}`: {', '.join(node.roles)}{own}"
     if settings := case.topology.settings.node:
         yield ""
         yield "In `opensearch.yml`:"

@@ -122,12 +122,17 @@ class There:
 def stood(
     lab: LocalLab, folder: Path, changed: Callable[[Setup], Setup] = lambda setup: setup, *, scale: float = SCALE
 ) -> Iterator[There]:
+    """A lab as instances of EC2. A test that fails within leaves the shared lab mended to the next one."""
     (folder / "endpoint").mkdir(parents=True, exist_ok=True)
-    with standing.standing(lab, time_scale=scale, folder=folder / "endpoint", changed=changed) as stands:
-        file = folder / "topologies" / "existing" / "staging.yaml"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in stands.target("staging").items()))
-        yield There(lab, stands, folder, file)
+    try:
+        with standing.standing(lab, time_scale=scale, folder=folder / "endpoint", changed=changed) as stands:
+            file = folder / "topologies" / "existing" / "staging.yaml"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in stands.target("staging").items()))
+            yield There(lab, stands, folder, file)
+    except BaseException:
+        mended(lab)
+        raise
 
 
 @pytest.fixture

@@ -405,7 +405,7 @@ class Story:
     timeout: float = 5.0
     seed: int = 7
     rules: int = 1
-    """By which rules the run is judged."""
+    """By which rules the run is judged: 1 is not written down, as in runs of before; one of rules 2 is sealed."""
     cas: Compared | None = None
     visibility: Probed | None = None
     controllers: tuple[str, ...] = ()
@@ -436,19 +436,13 @@ class Story:
     work: dict[str, float] = field(default_factory=dict)
     """How many of its two processors each data node uses while it is in the cluster; empty: not recorded."""
     self_samples: bool = True
-    rules: int = 1
-    """By which the run is judged; 1 is not written down, as in runs of before."""
     mutate: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] | None = None
     """A last change of the events."""
     changes: dict[str, tuple[Piece, ...]] = field(default_factory=dict)
     """Operations whose rate changes, and how."""
     times: dict[str, tuple[float, ...]] = field(default_factory=dict)
     """Operations whose arrivals are listed, and when they come; at 1/s before."""
-    rules: int = 1
-    """By which the run is judged; one of rules 2 is sealed."""
     description: str = "The network to one zone becomes slow; the zone is then taken out and brought back."
-    rules: int = 1
-    """The rules by which it is judged; 1 are those of a plan that says none."""
 
     @property
     def seconds(self) -> float:

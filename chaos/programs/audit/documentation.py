@@ -91,7 +91,7 @@ the row says by which request. With the security plugin these actions are needed
 | fail | the rule is broken | 1 |
 
 The worst row decides. Rows are sorted, failures first; those that are unknown are one line, `--json` has each. Exit
-code 2 is bad input: nobody answers, a wrong password, no OpenSearch. Where a row can name it, the command that mends
+code 2 is bad input: no answer, a wrong password, no OpenSearch. Where a row can name it, the command that mends
 it stands below, for a shell in which `URL` is the cluster's address: read it before you run it.
 
 Rows that need a living cluster are unknown of a topology. Processors, heap and storage are one sample, as told;

@@ -58,7 +58,7 @@ STOCK: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """One copy of a shard. ``node`` is None while unassigned; ``size`` in bytes, None where nobody said."""
+    """One copy of a shard. ``node`` is None while unassigned; ``size`` in bytes, None where it was not told."""
 
     index: str
     shard: int

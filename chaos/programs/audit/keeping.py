@@ -1,4 +1,4 @@
-"""What nobody looks after: copies that stay unassigned, restores, snapshots, policies and certificates."""
+"""What is easily forgotten: copies that stay unassigned, restores, snapshots, policies and certificates."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def _answer(folder: Path, question: Question) -> tuple[int, Any]:
     body, is_json = _decoded(text)
     status = _status(folder / f"{question.name}.status", body)
     if status == 0:
-        raise HTTPError(f"{file.name}: nobody answered when it was saved")
+        raise HTTPError(f"{file.name}: no answer came when it was saved")
     if status == 200 and not is_json:
         raise Garbled(f"{file.name} is no JSON", status)
     return status, body
@@ -57,7 +57,7 @@ def _decoded(text: str) -> tuple[Any, bool]:
 
 
 def _status(file: Path, body: Any) -> int:
-    """0: nobody answered."""
+    """0: no answer came."""
     try:
         return int(file.read_text(encoding="utf-8"))
     except FileNotFoundError:

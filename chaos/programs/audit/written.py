@@ -54,7 +54,7 @@ GAPS = {**BY_API, "awareness.forced": f"whether these are all zones: {ONE}"}
 
 
 def is_one(data: Mapping[str, Any]) -> bool:
-    """Whether a YAML file says that it is of nobody else: no resource, and no definition of ours."""
+    """Whether a YAML file says that it is neither a resource of Kubernetes nor a definition of ours."""
     return not {"apiVersion", "kind", "zones", "nodes", "phases"} & set(data)
 
 

@@ -1,7 +1,8 @@
 """The least that a user needs on a cluster that exists: a role of the security plugin, or a policy of AWS IAM.
 
-From the target's file alone: what it does not allow is not in it. The names of actions are OpenSearch's own; each was
-tried by leaving it out (``tests/cluster/test_rights.py``).
+From the target's file alone: what it does not allow is not in it. The names of actions are OpenSearch's own; each but
+those of :data:`AUDIT`, :data:`AUDIT_SNAPSHOTS` and data streams was tried by leaving it out
+(``tests/cluster/test_rights.py``).
 """
 
 from __future__ import annotations

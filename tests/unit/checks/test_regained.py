@@ -101,3 +101,37 @@ def test_a_stricter_level_finds_no_more_bad_windows_and_an_empty_one_is_always_b
     assert not (strict & ~loose).any()
     assert loose[scheduled == 0].all() and strict[scheduled == 0].all()
     assert not strict[(failed == 0) & (scheduled > 0)].any()
+
+
+def _killed_at_the_edge(broke_before: bool, by_phase: bool = True) -> Record:
+    """Nodes are killed at the second phase's start: the last twenty of the healthy phase's writes are in flight then.
+
+    ``broke_before``: these were answered before the kill, so they failed by something else.
+    """
+    edge = mixed((59.0, 60.0, 1.0, Outcome.RESET, 0.01 if broke_before else 1.2), base=constant())
+    hit = Chapter("hit", 30, read=constant(), write=constant(Outcome.REFUSED)).fault(at=0.05)
+    chapters = [Chapter("healthy", 60, read=constant(), write=edge), hit]
+    history = Story(chapters=chapters, rate=20, good_within=4.0).history()
+    if by_phase:
+        history.plan[regained.BY_PHASE] = True
+    return Record(history)
+
+
+def test_what_a_fault_meets_in_flight_is_no_outage_of_the_phase_before_it() -> None:
+    record = _killed_at_the_edge(broke_before=False)
+    assert record.in_phase("write", record.spans[0]).good.all()
+    before, hit = (regained.measure(record, "write", span) for span in record.spans)
+    assert (before.value, before.bound) == (0.0, Bound.EXACT)
+    assert hit.bound is Bound.MORE_THAN
+
+
+def test_what_failed_before_the_fault_stays_an_outage_of_its_phase() -> None:
+    record = _killed_at_the_edge(broke_before=True)
+    before = regained.measure(record, "write", record.spans[0])
+    assert before.bound is Bound.MORE_THAN and before.value == pytest.approx(60.0, abs=0.1)
+
+
+def test_a_run_of_before_is_judged_as_it_was() -> None:
+    record = _killed_at_the_edge(broke_before=False, by_phase=False)
+    before = regained.measure(record, "write", record.spans[0])
+    assert before.bound is Bound.MORE_THAN and before.value == pytest.approx(60.0, abs=0.1)

@@ -55,6 +55,17 @@ def test_a_case_runs_every_node_on_the_version_that_is_asked_for(tmp_path: Path)
     assert found.version == "2.19.6" and {node.version for node in found.nodes} == {None}
 
 
+def test_nodes_of_a_mixed_case_keep_the_version_that_is_their_own(tmp_path: Path) -> None:
+    """So a case can be about an upgrade that has stopped half way."""
+    shipped = load_case(ROOT / "experiments" / "upstream" / "old-replicas-of-a-new-primary.yaml")
+    found = shipped.on("3.4.0")
+    versions = {node.name: node.version or found.version for node in found.nodes}
+    assert versions == {"a-cm": "2.19.6", "a-old-1": "2.19.6", "a-old-2": "2.19.6", "a-new": "3.4.0"}
+    mixed = case(tmp_path, ("reproduces:", "mixed: true\nreproduces:"))
+    with pytest.raises(InvalidInput, match=r"deaf\.yaml:7:8: no node of one-node has a version of its own"):
+        load_case(mixed)
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [

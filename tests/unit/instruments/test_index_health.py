@@ -164,7 +164,7 @@ def test_what_nobody_knows_may_have_been_either() -> None:
     red = found(record, RED, 2)
     assert red.value == 0 and judge(red, "<=", 2) is Verdict.INCONCLUSIVE
     assert judge(found(record, RED, 9), "<=", 9) is Verdict.PASS, "7.5 s unknown: it is met whatever they were"
-    assert "of 7.5 s nobody who was led said how they are" in red.says
+    assert "of 7.5 s no node with a cluster manager said how they are" in red.says
     _, record = run(holes(10, red={"other": 1}))
     assert judge(found(record, RED, 2), "<=", 2) is Verdict.FAIL, "what was seen stands"
     assert judge(found(record, RED, 12), "<=", 12) is Verdict.INCONCLUSIVE

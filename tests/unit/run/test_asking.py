@@ -187,7 +187,11 @@ def test_no_secret_is_put_into_the_environment(tmp_path: Path) -> None:
         ([{"index": "chaos", "status": "open"}, {"index": "old", "status": "close"}], 1, ["closed: old"]),
         ([], 3, ["the cluster says that it has no index at all, not even the load's"]),
         ([{"index": "chaos"}], 2, ["KeyError: 'status'"]),
-        (None, 3, ["nobody answers GET /_cat/indices?format=json&h=index,status&expand_wildcards=all (a: status 404)"]),
+        (
+            None,
+            3,
+            ["no node answers GET /_cat/indices?format=json&h=index,status&expand_wildcards=all (a: status 404)"],
+        ),
     ],
 )
 def test_a_check_in_python_holds_fails_does_not_know_or_is_broken(

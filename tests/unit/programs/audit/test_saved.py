@@ -81,7 +81,7 @@ def test_an_answer_that_was_not_saved_is_unknown_by_its_name(tmp_path: Path) -> 
     (folder / "copies.status").write_text("soon\n")
     found = rows(folder)
     assert "state.json was not saved" in found["managers.votes"].value
-    assert "nobody answered when it was saved" in found["left.allocation"].value
+    assert "no answer came when it was saved" in found["left.allocation"].value
     assert "indices.json is no JSON" in found["durability"].value
     assert "copies.status holds no HTTP status" in found["copies.started"].value
     for id in ("managers.votes", "left.allocation", "durability", "copies.started", "managers.zones"):
