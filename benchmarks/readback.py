@@ -9,10 +9,12 @@ Two measurements, each with figures of its own:
   decoded once; then all is done again with answers of which no two are the same. Goal: 10,000,000 documents on three
   copies in 3 minutes and 600 MB on two cores. Up to a million documents whole sources are read and compared too.
 * **A lab** (``--lab``) of real nodes: ids and doc values alone, and whole documents (source, words, ids, numbers, a
-  sample of phrases). Prints the best of some rounds for each. Needs root.
+  sample of phrases), with their sources asked for after doc values and together with them. Prints the best of some
+  rounds for each. Needs root.
 
     python benchmarks/readback.py [--documents 10000000]
-    python benchmarks/readback.py --lab [--topology FILE] [--documents 10000] [--shards 3] [--rounds 3]
+    python benchmarks/readback.py --lab [--topology FILE] [--workload documents] [--codec default]
+        [--documents 10000] [--shards 3] [--rounds 3]
 """
 
 from __future__ import annotations
@@ -39,6 +41,8 @@ import numpy as np
 from chaos.base.ids import preload_id, write_id
 from chaos.base.netsock import Endpoint
 from chaos.definitions import load_topology
+from chaos.load import workloads
+from chaos.load.workload import Workload
 from chaos.load.workloads.documents import WORKLOAD, source
 from chaos.observe import contents, readback
 from chaos.observe.contents import SOURCES, WHOLE, Wanted, chosen
@@ -104,8 +108,8 @@ def _with_numbers(n: int) -> bytes:
 
 
 def _with_source(n: int) -> bytes:
-    body = json.dumps(document := source(write_id(n)), separators=(",", ":")).encode()
-    return b'{"_id":"w-%d","_source":%b,"sort":[%d,%d]}' % (n, body, document["seq"], document["check"])
+    body = json.dumps(source(write_id(n)), separators=(",", ":")).encode()
+    return b'{"_source":%b,%b' % (body, _with_numbers(n)[1:])
 
 
 def serve(documents: int, whole: bool, ready: Connection) -> None:
@@ -176,7 +180,7 @@ def of_stub(documents: int) -> None:
             report(f"ids and doc values, {how}", documents, *judged(lab, copies, Asked(WORKLOAD), acknowledged))
         if documents <= SOURCES:
             lab.apart = False
-            asked = Asked(WORKLOAD, {0: Wanted(acknowledged)})
+            asked = Asked(WORKLOAD, {0: Wanted(acknowledged)}, at_once=True)
             report("the same and whole sources", documents, *judged(lab, copies, asked, acknowledged))
 
 
@@ -213,7 +217,7 @@ def resident() -> float:
 # ---- a lab -----------------------------------------------------------------------------------------------------
 
 
-def measured(lab: LocalLab, documents: int, shards: int, rounds: int) -> None:
+def measured(lab: LocalLab, workload: Workload, documents: int, shards: int, rounds: int) -> None:
     seen = newest(views(lab))
     assert seen is not None
     live = sorted((copy for copy in seen.copies if copy.index == INDEX), key=lambda copy: copy.shard)
@@ -221,20 +225,26 @@ def measured(lab: LocalLab, documents: int, shards: int, rounds: int) -> None:
     routing = default_routing_shards(shards)
     everything = chosen(ids, shards, routing, seed=1)
     nothing: dict[int, Wanted] = {}
-    best = {"ids and doc values": inf, "whole documents": inf}
-    for _ in range(rounds):  # in turn, so that both have the same machine
-        for name, wanted in zip(best, (nothing, everything), strict=True):
+    ways = {
+        "ids and doc values": Asked(workload, nothing, 1),
+        "whole documents, sources afterwards": Asked(workload, everything, 1),
+        "whole documents, sources at once": Asked(workload, everything, 1, at_once=True),
+    }
+    best = dict.fromkeys(ways, inf)
+    for _ in range(rounds):  # in turn, so that all have the same machine
+        for name, asked in ways.items():
+            wanted = dict(asked.wanted)
             began = time.perf_counter()
-            reads = readback._read(lab, live, Asked(WORKLOAD, wanted, 1))
+            reads = readback._read(lab, live, asked)
             best[name] = min(best[name], time.perf_counter() - began)
             check(reads, ids, wanted, shards, routing)
     for name, seconds in best.items():
         rate = documents * len(live) / shards / seconds
-        print(f"{name:>20}: {seconds:6.2f} s for {len(live)} copies, {rate:8.0f} documents a second")
-    before, now = best.values()
+        print(f"{name:>36}: {seconds:6.2f} s for {len(live)} copies, {rate:8.0f} documents a second")
+    before, apart, now = best.values()
     compared, indexed = (sum(len(each[place]) for each in everything.values()) for place in (0, 1))
-    print(f"ratio {now / before:.1f}; of {documents} documents {compared} sources (at most {SOURCES}) and the index of")
-    print(f"{indexed} (at most {WHOLE} a shard) were compared")
+    print(f"at once {now / apart:.2f} of afterwards, {now / before:.1f} of doc values alone; of {documents} documents")
+    print(f"{compared} sources (at most {SOURCES}) and the index of {indexed} (at most {WHOLE} a shard) were compared")
 
 
 def check(reads: list[CopyRead], ids: Ids, wanted: dict[int, Wanted], shards: int, routing: int) -> None:
@@ -248,20 +258,21 @@ def check(reads: list[CopyRead], ids: Ids, wanted: dict[int, Wanted], shards: in
         assert all(shard_of(id, shards, routing) == read.copy.shard for id in read.ids.first(100))
 
 
-def of_lab(topology_file: str, documents: int, shards: int, rounds: int) -> None:
+def of_lab(topology_file: str, workload: Workload, codec: str, documents: int, shards: int, rounds: int) -> None:
     topology = load_topology(topology_file, near=Path(__file__).parents[1] / "experiments" / "x.yaml")
     lab = LocalLab.create(topology, provisioning.parts(topology, print), id=new_lab_id())
     try:
         lab.up()
-        settings = {"number_of_shards": shards, "number_of_replicas": 2}
-        body = {"mappings": WORKLOAD.mapping, "settings": settings}
+        settings = {"number_of_shards": shards, "number_of_replicas": 2, "codec": codec}
+        body = {"mappings": workload.mapping, "settings": settings}
         assert administer(lab, "PUT", f"/{INDEX}", body=body)[0] == 200
         node = next(node.name for node in topology.nodes if node.is_data)
-        WORKLOAD.preload(opensearch(lab.administration(node), access=lab.access), documents, INDEX)
+        workload.preload(opensearch(lab.administration(node), access=lab.access), documents, INDEX)
         assert await_green(lab, 60)[0]
-        print(f"{os.cpu_count()} processors, load average {os.getloadavg()[0]:.1f}; {documents} documents")
+        load = os.getloadavg()[0]
+        print(f"{os.cpu_count()} processors, load average {load:.1f}; {documents} {workload.name}, codec {codec}")
         assert preload_id(0) in Ids({"p": np.arange(documents)})
-        measured(lab, documents, shards, rounds)
+        measured(lab, workload, documents, shards, rounds)
     finally:
         lab.down()
 
@@ -270,12 +281,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lab", action="store_true", help="a lab of real nodes instead of the stub")
     parser.add_argument("--topology", default=str(TINY))
+    parser.add_argument("--workload", default="documents", help="one of the package's")
+    parser.add_argument("--codec", default="default", help="of the index: default or best_compression")
     parser.add_argument("--documents", type=int)
     parser.add_argument("--shards", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     if options.lab:
-        of_lab(options.topology, options.documents or 10_000, options.shards, options.rounds)
+        workload = workloads.named(options.workload)
+        of_lab(options.topology, workload, options.codec, options.documents or 10_000, options.shards, options.rounds)
     else:
         of_stub(options.documents or 10_000_000)
 

@@ -40,7 +40,7 @@ from chaos.base.ids import is_key
 from chaos.load import workloads
 from chaos.load.workload import Workload, as_column
 from chaos.observe.changed import Changed, undecided
-from chaos.observe.copies import CopySearch, NotRead, P, odd_answer, page
+from chaos.observe.copies import CopySearch, NotRead, P, Page, odd_answer, page
 from chaos.observe.idsets import KEY, KINDS, Collected, Ids, Ints, Numbers, parsed, parts
 from chaos.opensearch.rest import UNREADABLE
 
@@ -216,11 +216,18 @@ def chosen(ours: Ids, shards: int, routing_shards: int, seed: int) -> dict[int, 
 
 
 def look_inside(
-    copy: CopySearch, ids: Ids, wanted: Wanted, inside: Contents, seed: int, judged: Callable[[bytes], Sourced]
+    copy: CopySearch,
+    ids: Ids,
+    wanted: Wanted,
+    inside: Contents,
+    seed: int,
+    judged: Callable[[bytes], Sourced],
+    already: Ids | None = None,
 ) -> None:
     """Compare source and index of the documents ``wanted`` of a copy that holds ``ids``; adds to ``inside``.
 
-    ``judged``: makes a :class:`Sourced` of an answer, which copies may share.
+    ``judged``: makes a :class:`Sourced` of an answer, which copies may share. ``already``: documents whose sources were
+    compared when they were listed; of those only the index is asked. None: no source was.
 
     Doc values have been compared before (:func:`odd`). Never raises for what the cluster answers: what
     was found stands, and ``inside.error`` says why there is no more. A write that nobody has heard of since the faults
@@ -234,17 +241,22 @@ def look_inside(
     compared, indexed = Collected(), Collected()
     try:
         try:
-            for part in _searched(copy, here, ids, inside, page, words=True):
-                mine = [hit for hit in part.hits if hit["_id"] in here]
-                for hit in mine:
-                    _judge(hit, inside)
-                    _judge_words(hit, inside)
-                indexed.add([str(hit["_id"]) for hit in mine])
-            for sourced in _searched(copy, rest, ids, inside, judged, words=False):
-                compared.add_parts(*sourced.judge(rest, inside))
+            if already is not None and not inside.workload.text:
+                indexed.add(list(here))  # by their ids and numbers, below
+            else:
+                for part in _searched(copy, here, ids, inside, page, words=True, source=already is None):
+                    mine = [hit for hit in part.hits if hit["_id"] in here]
+                    for hit in mine:
+                        if already is None:
+                            _judge(hit, inside)
+                        _judge_words(hit, inside)
+                    indexed.add([str(hit["_id"]) for hit in mine])
+            if already is None:
+                for sourced in _searched(copy, rest, ids, inside, judged, words=False):
+                    compared.add_parts(*sourced.judge(rest, inside))
         finally:
             inside.indexed = indexed.ids()
-            inside.compared = inside.indexed | compared.ids()
+            inside.compared = inside.indexed | compared.ids() if already is None else already
         if gone := len(sources) - len(inside.compared):
             inside.error = f"{gone} documents did not come again when their source was asked for"
         _ids(copy, list(here), inside)
@@ -276,9 +288,8 @@ def _by_words(workload: Workload) -> list[dict[str, Any]]:
 class Sourced:
     """A page of documents with their sources, as it was judged: what every copy with the same page has in common."""
 
-    def __init__(self, workload: Workload, answer: bytes) -> None:
-        """Raises :class:`NotRead` where the answer cannot be read."""
-        found = page(answer)
+    def __init__(self, workload: Workload, found: Page) -> None:
+        """Raises :class:`NotRead` where documents have another shape than expected."""
         self.size, self.after = found.size, found.after
         try:
             self._ids = [str(hit["_id"]) for hit in found.hits]
@@ -304,16 +315,23 @@ class Sourced:
 
 
 def _searched(
-    copy: CopySearch, some: Ids, ids: Ids, inside: Contents, made: Callable[[bytes], P], *, words: bool
+    copy: CopySearch,
+    some: Ids,
+    ids: Ids,
+    inside: Contents,
+    made: Callable[[bytes], P],
+    *,
+    words: bool,
+    source: bool = True,
 ) -> Iterator[P]:
-    """Answers that have some of the documents ``ids`` of a copy with their source, and others beside; where ``words``,
-    with the words that find them.
+    """Answers that have some of the documents ``ids`` of a copy with their source, if asked, and others beside; where
+    ``words``, with the words that find them.
 
     Where they are half of all or more, by reading all of the copy.
     """
     if not some:
         return
-    size = _page(some, inside)
+    size = sources_page(some, inside) if source else PAGE
     everything = 2 * len(some) >= len(ids)
     groups: Iterator[list[str]] = iter([[]]) if everything else _parts(some, size)
     for named in groups:
@@ -321,10 +339,10 @@ def _searched(
         query: dict[str, Any] = which
         if words and inside.workload.text:
             query = {"bool": {"filter": [which], "should": _by_words(inside.workload)}}
-        yield from copy.pages({"query": query, "_source": True}, size, made)
+        yield from copy.pages({"query": query, "_source": source}, size, made)
 
 
-def _page(some: Ids, inside: Contents) -> int:
+def sources_page(some: Ids, inside: Contents) -> int:
     """How many documents' sources to ask for at once."""
     sizes = [len(json.dumps(inside.right(id), ensure_ascii=False).encode()) for id in some.first(20)]
     return max(1, min(PAGE, PAGE_BYTES // (max(sizes) + 100)))

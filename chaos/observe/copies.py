@@ -99,7 +99,7 @@ class Shared(Generic[P]):
 
 
 class CopySearch:
-    """A copy of a shard that can be searched. Close it when done."""
+    """A copy of a shard that can be searched. Close it when done. ``unreachable``: its node gave no answer, once."""
 
     def __init__(self, lab: Lab, copy: ShardCopy, order: Sequence[str], most: int, *, routed: bool = False) -> None:
         """``order``: fields by which all documents can be read page by page; together no two have the same. ``most``:
@@ -109,6 +109,7 @@ class CopySearch:
         assert copy.node is not None
         self._client = lab.client(copy.node, timeout=TIMEOUT)
         self._order, self._most = list(order), most
+        self.unreachable = False
         self._path = (
             f"/{copy.index}/_search?preference=_shards:{copy.shard}%7C_only_local&allow_partial_search_results=false"
             f"&request_cache=false&filter_path={WANTED}{',hits.hits._routing' if routed else ''}"
@@ -126,6 +127,7 @@ class CopySearch:
         try:
             status, answer = self._client.fetch("POST", self._path, body=body)
         except urllib3.exceptions.HTTPError as error:
+            self.unreachable = True
             raise NotRead(str(error)) from error
         if status != 200:
             raise NotRead(f"status {status}: {answer[:200].decode(errors='replace')}")

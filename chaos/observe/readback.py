@@ -53,8 +53,19 @@ from chaos.history.format import CallerTold
 from chaos.load import workloads
 from chaos.load.workload import Workload
 from chaos.observe.changed import Changed, apart, of_held
-from chaos.observe.contents import SOURCES, WAYS, WHOLE, Contents, Sourced, Wanted, chosen, look_inside, odd
-from chaos.observe.copies import CopySearch, NotRead, Shared, odd_answer, page
+from chaos.observe.contents import (
+    SOURCES,
+    WAYS,
+    WHOLE,
+    Contents,
+    Sourced,
+    Wanted,
+    chosen,
+    look_inside,
+    odd,
+    sources_page,
+)
+from chaos.observe.copies import CopySearch, NotRead, Page, Shared, odd_answer, page
 from chaos.observe.idsets import Collected, Ids, parsed, parts
 from chaos.observe.several import merged
 from chaos.observe.told import everything, held_against
@@ -140,9 +151,8 @@ class Listed:
     values. ``keys``: value, seq_no and primary term of keys of compare-and-set.
     """
 
-    def __init__(self, workload: Workload, answer: bytes) -> None:
-        """Raises :class:`NotRead` where the answer cannot be read."""
-        found = page(answer)
+    def __init__(self, workload: Workload, found: Page) -> None:
+        """Raises :class:`NotRead` where documents have another shape than expected."""
         self.total, self.size, self.after = found.total, found.size, found.after
         try:
             ids = [str(hit["_id"]) for hit in found.hits]
@@ -158,10 +168,22 @@ class Listed:
             raise odd_answer(error) from error
 
 
+class Whole:
+    """A page of documents with their doc values and their sources, as both were judged."""
+
+    def __init__(self, workload: Workload, answer: bytes) -> None:
+        """Raises :class:`NotRead` where the answer cannot be read."""
+        found = page(answer)
+        self.listed, self.sourced = Listed(workload, found), Sourced(workload, found)
+        self.size, self.after = found.size, found.after
+
+
 class Asked:
     """What is asked of each copy.
 
-    ``wanted``: by shard, the documents that are looked into. ``window``: how many documents an answer may have.
+    ``wanted``: by shard, the documents that are looked into. ``at_once``: their sources are asked for together with doc
+    values, because every document's is wanted: OpenSearch then takes it from the disk, and decompresses it, once.
+    ``window``: how many documents an answer may have.
     """
 
     def __init__(
@@ -172,44 +194,74 @@ class Asked:
         window: int = PAGE,
         *,
         automatic: bool = False,
+        at_once: bool = False,
     ) -> None:
-        self.automatic = automatic
+        self.automatic, self.at_once = automatic, at_once
         self.workload, self.wanted, self.seed, self.window = workload, wanted or {}, seed, window
         self.page = max(1, min(PAGE, PAGE_VALUES // (PER_HIT + len(workload.fields))))
-        self.listed = Shared(partial(Listed, workload), KEPT)
-        self.sourced = Shared(partial(Sourced, workload), KEPT)
+        self.listed = Shared(lambda answer: Listed(workload, page(answer)), KEPT)
+        self.sourced = Shared(lambda answer: Sourced(workload, page(answer)), KEPT)
+        self.whole = Shared(partial(Whole, workload), KEPT)
 
 
 def _read_copy(lab: Lab, copy: ShardCopy, asked: Asked) -> CopyRead:
-    """All ids of one copy with their doc values, and the content of those documents that are wanted."""
-    workload = asked.workload
-    result = CopyRead(copy, inside=Contents(apart(workload)))
-    order = (workload.value, workload.unique)
+    """All ids of one copy with their doc values, and the content of those documents that are wanted.
+
+    Where a node refuses sources together with doc values, doc values are read anew without them: ids are never unknown
+    for want of a source.
+    """
+    order = (asked.workload.value, asked.workload.unique)
     searched = CopySearch(lab, copy, order, asked.window, routed=asked.automatic)
-    body = {"_source": False, "docvalue_fields": list(workload.fields), "seq_no_primary_term": True}
-    collected = Collected()
+    try:
+        if asked.at_once and asked.wanted.get(copy.shard, Wanted()).sources:
+            result = _read_searched(searched, copy, asked, at_once=True)
+            if result.error is None or searched.unreachable:
+                return result
+        return _read_searched(searched, copy, asked, at_once=False)
+    finally:
+        searched.close()
+
+
+def _read_searched(searched: CopySearch, copy: ShardCopy, asked: Asked, *, at_once: bool) -> CopyRead:
+    """The same, in one of the two ways."""
+    result = CopyRead(copy, inside=Contents(apart(asked.workload)))
+    wanted = asked.wanted.get(copy.shard, Wanted())
+    collected, compared = Collected(), Collected()
     try:
         try:
-            for part in searched.pages(body, asked.page, asked.listed):
+            for listed, sourced in _listed(searched, wanted, asked, result.inside, at_once=at_once):
                 if result.total is None:
-                    if part.total is None:
+                    if listed.total is None:
                         raise NotRead("the copy does not say how many documents it has")
-                    result.total = part.total
-                collected.add_parts(part.numbers, part.others)
-                result.keys |= part.keys
-                for id, fields in part.odd:
+                    result.total = listed.total
+                collected.add_parts(listed.numbers, listed.others)
+                result.keys |= listed.keys
+                for id, fields in listed.odd:
                     result.inside.numbers(id, fields)
+                if sourced is not None:
+                    compared.add_parts(*sourced.judge(wanted.sources, result.inside))
         finally:
             result.ids, result.twice = collected.ids_and_twice()
-        wanted = asked.wanted.get(copy.shard, Wanted())
-        look_inside(searched, result.ids, wanted, result.inside, asked.seed, asked.sourced)
+        judged = compared.ids() if at_once else None
+        look_inside(searched, result.ids, wanted, result.inside, asked.seed, asked.sourced, judged)
     except NotRead as error:
         result.error = str(error)
     except UNREADABLE as error:
         result.error = str(odd_answer(error))
-    finally:
-        searched.close()
     return result
+
+
+def _listed(
+    searched: CopySearch, wanted: Wanted, asked: Asked, inside: Contents, *, at_once: bool
+) -> Iterator[tuple[Listed, Sourced | None]]:
+    """All documents of a copy, page by page; ``at_once``: with their sources."""
+    body = {"_source": at_once, "docvalue_fields": list(asked.workload.fields), "seq_no_primary_term": True}
+    if not at_once:
+        for part in searched.pages(body, asked.page, asked.listed):
+            yield part, None
+        return
+    for whole in searched.pages(body, min(asked.page, sources_page(wanted.sources, inside)), asked.whole):
+        yield whole.listed, whole.sourced
 
 
 def read_back(
@@ -311,9 +363,10 @@ class Reading:
         self.shards, self.routing_shards, window = _routing(lab, index)
         _check_routing(lab, index, self.shards, self.routing_shards, acknowledged.first(30))
         self.live = [c for c in seen.copies if c.index == index and c.state in ("STARTED", "RELOCATING") and c.node]
-        wanted = chosen(_ours(acknowledged, fates), self.shards, self.routing_shards, seed)
+        ours = _ours(acknowledged, fates)
+        wanted = chosen(ours, self.shards, self.routing_shards, seed)
         workload = of_held(workload, fates.held if fates is not None else None)
-        self._asked = Asked(workload, wanted, seed, window, automatic=automatic)
+        self._asked = Asked(workload, wanted, seed, window, automatic=automatic, at_once=len(ours) <= SOURCES)
         self.reads: list[CopyRead] = []
         self.destroyed: set[int] = set()
         self._behind: dict[Place, Lag | None] | None = None

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pytest
+import urllib3
 from fake_copy import Document, FakeCopy
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from chaos.load.workload import Workload
 from chaos.load.workloads.documents import WORDS, WORKLOAD, Documents, cas_source, source
 from chaos.observe import contents, readback
 from chaos.observe.contents import WAYS, Wanted, chosen, differs, same
+from chaos.observe.copies import Page
 from chaos.observe.idsets import Ids
 from chaos.observe.readback import Asked, CopyRead, compare
 from chaos.opensearch.routing import shard_of
@@ -21,13 +23,19 @@ from chaos.opensearch.routing import shard_of
 IDS = [*(f"w-{n}" for n in range(40)), *(f"p-{n}" for n in range(20)), "v-3", "c-0", "c-1"]
 
 
-def read(copy: FakeCopy, ids: list[str] = IDS, seed: int = 0) -> CopyRead:
+@pytest.fixture(params=[False, True], ids=["one after the other", "at once"])
+def at_once(request: pytest.FixtureRequest) -> bool:
+    """Whether sources are read together with doc values."""
+    return bool(request.param)
+
+
+def read(copy: FakeCopy, ids: list[str] = IDS, seed: int = 0, *, at_once: bool = False) -> CopyRead:
     wanted = Wanted(Ids.of(ids), Ids.of(ids))
-    return readback._read_copy(copy, copy.copy, Asked(WORKLOAD, {0: wanted}, seed))  # type: ignore[arg-type]
+    return readback._read_copy(copy, copy.copy, Asked(WORKLOAD, {0: wanted}, seed, at_once=at_once))  # type: ignore[arg-type]
 
 
-def test_a_right_copy_is_right_in_every_document() -> None:
-    found = read(FakeCopy.of(IDS))
+def test_a_right_copy_is_right_in_every_document(at_once: bool) -> None:
+    found = read(FakeCopy.of(IDS), at_once=at_once)
     assert found.error is None and found.inside.error is None and found.inside.wrong == {}
     assert found.inside.compared == set(IDS) == found.ids
     assert found.inside.phrases == len(IDS) - 2  # keys have no text
@@ -132,31 +140,31 @@ CHANGES: list[tuple[str, Callable[[Document], None], str]] = [
 
 @pytest.mark.parametrize(("way", "change", "says"), CHANGES, ids=[change.__name__ for _, change, _ in CHANGES])
 def test_what_is_changed_in_one_place_is_wrong_there_alone(
-    way: str, change: Callable[[Document], None], says: str
+    way: str, change: Callable[[Document], None], says: str, at_once: bool
 ) -> None:
     copy = FakeCopy.of(IDS)
     change(copy["w-5"])
-    found = read(copy)
+    found = read(copy, at_once=at_once)
     assert found.error is None and found.inside.error is None
     assert {id: list(ways) for id, ways in found.inside.wrong.items()} == {"w-5": [way]}
     assert says in found.inside.wrong["w-5"][way]
 
 
-def test_two_numbers_that_make_up_for_each_other_are_overlooked_until_one_more_is_wrong() -> None:
+def test_two_numbers_that_make_up_for_each_other_are_overlooked_until_one_more_is_wrong(at_once: bool) -> None:
     """What the module says that it does not see: as many documents are found by each set of numbers as must be."""
     copy = FakeCopy.of(IDS)
     copy["w-5"].points["seq"], copy["w-6"].points["seq"] = 6, 5
-    assert read(copy).inside.wrong == {}
+    assert read(copy, at_once=at_once).inside.wrong == {}
     copy["w-9"].points["seq"] = 6  # in the place of a document of another set
-    assert {"w-5", "w-6", "w-9"} <= set(read(copy).inside.wrong)
+    assert {"w-5", "w-6", "w-9"} <= set(read(copy, at_once=at_once).inside.wrong)
 
 
-def test_a_document_that_nobody_wrote_spoils_nobody_elses_content() -> None:
+def test_a_document_that_nobody_wrote_spoils_nobody_elses_content(at_once: bool) -> None:
     copy = FakeCopy.of([*IDS, "w-999"])
     alien = Document.of("w-1")
     alien.id, alien.values = "someone-elses", {"seq": 7}
     copy.documents.append(alien)
-    found = read(copy)
+    found = read(copy, at_once=at_once)
     assert set(found.inside.wrong) - {"someone-elses", "w-999"} == set()
     assert found.inside.compared == set(IDS)
 
@@ -170,22 +178,22 @@ def key(value: int) -> FakeCopy:
     return copy
 
 
-def test_a_key_is_held_against_the_value_that_it_has() -> None:
-    found = read(key(77))
+def test_a_key_is_held_against_the_value_that_it_has(at_once: bool) -> None:
+    found = read(key(77), at_once=at_once)
     assert found.inside.wrong == {} and found.keys["c-0"][0] == 77
 
 
-def test_a_key_whose_source_is_of_another_value_is_wrong_in_its_source() -> None:
+def test_a_key_whose_source_is_of_another_value_is_wrong_in_its_source(at_once: bool) -> None:
     copy = key(77)
     copy["c-0"].source = cas_source("c-0", 76)
-    assert {id: list(ways) for id, ways in read(copy).inside.wrong.items()} == {"c-0": ["source"]}
+    assert {id: list(ways) for id, ways in read(copy, at_once=at_once).inside.wrong.items()} == {"c-0": ["source"]}
 
 
 @pytest.mark.parametrize("name", ["seq", "check"])
-def test_a_key_with_another_doc_value_is_wrong_in_its_doc_values_alone(name: str) -> None:
+def test_a_key_with_another_doc_value_is_wrong_in_its_doc_values_alone(name: str, at_once: bool) -> None:
     copy = key(77)
     copy["c-0"].values[name] += 1
-    wrong = read(copy).inside.wrong
+    wrong = read(copy, at_once=at_once).inside.wrong
     assert {id: list(ways) for id, ways in wrong.items()} == {"c-0": ["doc_values"]}
     assert f"{name}: expected" in wrong["c-0"]["doc_values"]
 
@@ -194,10 +202,12 @@ def test_a_key_with_another_doc_value_is_wrong_in_its_doc_values_alone(name: str
 
 
 @pytest.mark.parametrize("search", [2, 3, 4, 8])
-def test_a_copy_that_stops_answering_keeps_what_was_found_and_says_that_there_is_no_more(search: int) -> None:
+def test_a_copy_that_stops_answering_keeps_what_was_found_and_says_that_there_is_no_more(
+    search: int, at_once: bool
+) -> None:
     copy = FakeCopy.of(IDS, fails=search)
     copy["w-5"].values["check"] ^= 1
-    found = read(copy)
+    found = read(copy, at_once=at_once)
     assert found.error is None and found.ids == set(IDS)  # nothing is lost for want of sources
     assert "status 503" in (found.inside.error or "")
     assert "w-5" in found.inside.wrong
@@ -234,7 +244,41 @@ def test_a_write_that_comes_while_a_copy_is_read_is_left_alone() -> None:
     assert inside.error is None and inside.compared == set(IDS[:-1]) and inside.wrong == {}
 
 
-def test_an_odd_answer_is_no_traceback() -> None:
+def test_sources_that_are_wanted_of_all_documents_come_with_their_doc_values_and_not_again() -> None:
+    copy = FakeCopy.of(IDS)
+    assert read(copy, at_once=True).inside.compared == set(IDS)
+    assert [bool(body.get("docvalue_fields")) for body in copy.asked if body.get("_source")] == [True]
+    copy = FakeCopy.of(IDS)
+    read(copy)
+    assert [bool(body.get("docvalue_fields")) for body in copy.asked if body.get("_source")] == [False]
+
+
+def test_where_sources_cannot_be_had_with_doc_values_ids_are_read_all_the_same() -> None:
+    copy = FakeCopy.of(IDS)
+    answer = copy.request
+
+    def without(method: str, path: str, *, body: Any) -> tuple[int, Any]:
+        return (500, {"error": "no"}) if body.get("_source") else answer(method, path, body=body)
+
+    copy.request = without  # type: ignore[method-assign]
+    found = read(copy, at_once=True)
+    assert found.error is None and found.ids == set(IDS)
+    assert "status 500" in (found.inside.error or "") and found.inside.compared == set()
+
+
+def test_a_node_without_an_answer_is_not_asked_in_another_way() -> None:
+    copy = FakeCopy.of(IDS)
+    asked: list[Any] = []
+
+    def silent(method: str, path: str, *, body: Any) -> tuple[int, bytes]:
+        asked.append(body)
+        raise urllib3.exceptions.HTTPError("timed out")
+
+    copy.fetch = silent  # type: ignore[method-assign]
+    assert read(copy, at_once=True).error == "timed out" and len(asked) == 1
+
+
+def test_an_odd_answer_is_no_traceback(at_once: bool) -> None:
     copy = FakeCopy.of(IDS)
     answer = copy.request
     for odd in ({"hits": {"total": 3}}, None, "text"):
@@ -244,7 +288,7 @@ def test_an_odd_answer_is_no_traceback() -> None:
             return (status, odd) if body["size"] == 0 else (status, found)
 
         copy.request = broken  # type: ignore[method-assign]
-        assert read(copy).inside.error
+        assert read(copy, at_once=at_once).inside.error
 
 
 # ---- samples ---------------------------------------------------------------------------------------------------
@@ -270,7 +314,9 @@ def test_of_too_many_documents_a_seeded_sample_is_compared_the_same_on_every_cop
 
 
 @pytest.mark.parametrize("most", [10, 40])  # by their ids, and by reading all of the copy
-def test_a_sample_is_looked_into_and_no_document_more(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+def test_a_sample_is_looked_into_and_no_document_more(
+    monkeypatch: pytest.MonkeyPatch, most: int, at_once: bool
+) -> None:
     monkeypatch.setattr(contents, "PAGE", 4)
     every = Ids.of(IDS)
     sample = every.drawn(7, most)
@@ -279,7 +325,7 @@ def test_a_sample_is_looked_into_and_no_document_more(monkeypatch: pytest.Monkey
     for id in (missed, seen):
         copy[id].source["text"] = "another"
     copy[missed].values["check"] ^= 1
-    found = read(copy, list(sample))
+    found = read(copy, list(sample), at_once=at_once)
     assert found.inside.compared == found.inside.indexed == sample
     assert {id: list(ways) for id, ways in found.inside.wrong.items()} == {
         seen: ["source"],
@@ -290,7 +336,9 @@ def test_a_sample_is_looked_into_and_no_document_more(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("most", [10, 40])
-def test_sources_are_compared_of_more_documents_than_the_index(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+def test_sources_are_compared_of_more_documents_than_the_index(
+    monkeypatch: pytest.MonkeyPatch, most: int, at_once: bool
+) -> None:
     monkeypatch.setattr(contents, "PAGE", 4)
     every = Ids.of(IDS)
     sample = every.drawn(7, most)
@@ -299,7 +347,7 @@ def test_sources_are_compared_of_more_documents_than_the_index(monkeypatch: pyte
     for id in (inside, outside):
         copy[id].source["text"] = "another"
         copy[id].words = ["amber"]
-    found = readback._read_copy(copy, copy.copy, Asked(WORKLOAD, {0: Wanted(every, sample)}, 7))  # type: ignore[arg-type]
+    found = readback._read_copy(copy, copy.copy, Asked(WORKLOAD, {0: Wanted(every, sample)}, 7, at_once=at_once))  # type: ignore[arg-type]
     assert found.inside.compared == every and found.inside.indexed == sample and found.inside.error is None
     assert set(found.inside.wrong[outside]) == {"source"} and set(found.inside.wrong[inside]) == {"source", "index"}
     assert set(found.inside.wrong) == {inside, outside}
@@ -307,24 +355,26 @@ def test_sources_are_compared_of_more_documents_than_the_index(monkeypatch: pyte
     assert (content["documents"], content["indexed"], content["of"]) == (len(IDS), most, len(IDS))
 
 
-def test_numbers_are_held_against_all_documents_of_a_copy_where_the_index_of_some_is_compared() -> None:
+def test_numbers_are_held_against_all_documents_of_a_copy_where_the_index_of_some_is_compared(at_once: bool) -> None:
     """A document outside the sample that is found by a number of one inside is seen."""
     every = Ids.of(IDS)
     sample = every.drawn(7, 10)
     outside = (every - sample).only("w").first(1)[0]
     copy = FakeCopy.of([*IDS, "someone-elses-1"][: len(IDS)])
     copy[outside].points["group"] = WORKLOAD.numbers(sample.only("wp").first(1)[0])["group"]
-    found = readback._read_copy(copy, copy.copy, Asked(WORKLOAD, {0: Wanted(every, sample)}, 7))  # type: ignore[arg-type]
+    found = readback._read_copy(copy, copy.copy, Asked(WORKLOAD, {0: Wanted(every, sample)}, 7, at_once=at_once))  # type: ignore[arg-type]
     assert set(found.inside.wrong) == {outside}
     assert "found by another group than its own" in found.inside.wrong[outside]["index"]
 
 
-def test_what_is_wrong_with_too_many_documents_is_counted_and_told_of_some(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_wrong_with_too_many_documents_is_counted_and_told_of_some(
+    monkeypatch: pytest.MonkeyPatch, at_once: bool
+) -> None:
     monkeypatch.setattr(contents, "TOLD", 5)
     copy = FakeCopy.of(IDS)
     for document in copy.documents:
         document.values["check"] ^= 1
-    found = read(copy)
+    found = read(copy, at_once=at_once)
     assert found.inside.wrong_in("doc_values") == set(IDS)
     assert {id for id in found.inside.wrong} >= {"c-0", "c-1"} and len(found.inside.wrong) <= 5 + 2
     result = compare([found], IDS, 1, 1024)
@@ -333,7 +383,9 @@ def test_what_is_wrong_with_too_many_documents_is_counted_and_told_of_some(monke
     assert sum("check: expected" in each for each in says) == len(found.inside.wrong) and len(says) == len(IDS)
 
 
-def test_copies_share_what_was_made_of_an_answer_only_where_they_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copies_share_what_was_made_of_an_answer_only_where_they_give_the_same(
+    monkeypatch: pytest.MonkeyPatch, at_once: bool
+) -> None:
     """Each is judged by what it holds, also where the others have been judged before."""
     monkeypatch.setattr(contents, "PAGE", 7)
     monkeypatch.setattr(contents, "WHOLE", 5)
@@ -343,15 +395,15 @@ def test_copies_share_what_was_made_of_an_answer_only_where_they_give_the_same(m
     differs_["w-30"].values["check"] ^= 1
     unseen = (Ids.of(IDS) - chosen(Ids.of(IDS), 1, 1024, 1)[0].indexed).only("w").first(1)[0]
     wrong[unseen].source["text"] = "another"
-    made: list[bytes] = []
+    made: list[str] = []
 
     class Noted(readback.Listed):
-        def __init__(self, workload: Workload, answer: bytes) -> None:
-            made.append(answer)
-            super().__init__(workload, answer)
+        def __init__(self, workload: Workload, found: Page) -> None:
+            made.append(repr(found))
+            super().__init__(workload, found)
 
     monkeypatch.setattr(readback, "Listed", Noted)
-    asked = Asked(WORKLOAD, chosen(Ids.of(IDS), 1, 1024, 1), 1, window=7)
+    asked = Asked(WORKLOAD, chosen(Ids.of(IDS), 1, 1024, 1), 1, window=7, at_once=at_once)
     reads = [readback._read_copy(copy, copy.copy, asked) for copy in (whole, lacks, differs_, wrong, whole)]  # type: ignore[arg-type]
     assert all(found.error is None and found.inside.error is None for found in reads)
     assert [found.ids for found in reads] == [set(IDS), set(IDS) - {"w-9"}, *[set(IDS)] * 3]
