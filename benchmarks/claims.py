@@ -92,12 +92,14 @@ def refuse_undecided(id: str, rests: Any, decided: set[str]) -> None:
 
 
 def decided(run: dict[str, Any]) -> set[str]:
-    """The metrics, with and without their phase, of which a recorded comparison knows enough for every side."""
+    """The metrics, with and without their phase, of which a recorded comparison knows enough for every side; and
+    ``METRIC of SIDE`` for each side of which it does."""
     words: dict[str, set[str]] = {}
     for row in run.get("metrics", ()):
         if row["decides"]:
             for name in (row["metric"], row["metric"].partition("@")[0]):
                 words.setdefault(name, set()).add(row["word"])
+                words.setdefault(f"{name} of {row['side']}", set()).add(row["word"])
     return {name for name, said in words.items() if "open" not in said}
 
 

@@ -51,6 +51,12 @@ def test_an_answer_without_what_it_needs_is_refused(
         claims.page(claims.read(file))
 
 
+def test_an_answer_may_rest_on_one_side_where_another_is_open() -> None:
+    row = {"metric": "read.p99@steady", "decides": True}
+    run = {"metrics": [{**row, "side": "two", "word": "open"}, {**row, "side": "four", "word": "better"}]}
+    assert claims.decided(run) == {"read.p99@steady of four", "read.p99 of four"}
+
+
 @pytest.mark.parametrize("outcome", ["inconclusive", "error", "aborted", "none"])
 def test_a_run_that_decided_nothing_answers_nothing(monkeypatch: pytest.MonkeyPatch, outcome: str) -> None:
     what = "experiments/no-fault.yaml"
