@@ -200,7 +200,8 @@ class LocalLab(BaseLab):
         """Start it and wait until it answers. One that lives in memory is never started anew: its data is gone."""
         place, log = self.service(name), f"service-{name}"
         kind = services.kind(self.topology.services[name])
-        place.folder.mkdir(parents=True)
+        self.disks.require(name)
+        place.folder.mkdir(parents=True, exist_ok=True)  # a service's disk is mounted there already
         os.chown(place.folder, NODE_UID, NODE_UID)
         if not (command := kind.command(place)):
             return
