@@ -81,7 +81,7 @@ def grown(before: Mapping[Any, Mapping[str, int]], now: Mapping[Any, Mapping[str
 
 
 class Uploads(Observer):
-    """Asks every node in threads of its own, from :meth:`start` to :meth:`stop`."""
+    """Asks every data node in threads of its own, from :meth:`start` to :meth:`stop`."""
 
     def __init__(self, lab: Cluster, indices: Callable[[], Sequence[str]], file: Path, broken: Broken) -> None:
         """``indices``: those that are kept in the store, when it starts."""
@@ -98,7 +98,9 @@ class Uploads(Observer):
         self._events = EventWriter(self._file, self._broken)
         asked = ((uploads_path(indices), self._uploaded, PERIOD_SECONDS), (REQUESTS, self._asked, REQUESTS_SECONDS))
         self._polls = [
-            Polling(self._lab, path, told, name="remote uploads", period=period, timeout=TIMEOUT_SECONDS)
+            Polling(
+                self._lab, path, told, name="remote uploads", period=period, timeout=TIMEOUT_SECONDS, nodes=self._data
+            )
             for path, told, period in asked
         ]
         for poll in self._polls:
@@ -115,13 +117,10 @@ class Uploads(Observer):
 
     def _uploaded(self, node: str, body: Any) -> None:
         found = uploads(body)
-        if node in self._data:
-            self._write(UPLOADS, node, {(each.index, each.shard): each.counts for each in found}, **furthest(found))
+        self._write(UPLOADS, node, {(each.index, each.shard): each.counts for each in found}, **furthest(found))
 
     def _asked(self, node: str, body: Any) -> None:
-        found = requests(body)
-        if node in self._data:
-            self._write(ASKED, node, {"all": found})
+        self._write(ASKED, node, {"all": requests(body)})
 
     def _write(self, kind: str, node: str, now: Mapping[Any, Mapping[str, int]], **more: Any) -> None:
         moment = time.monotonic()

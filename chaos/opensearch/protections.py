@@ -139,10 +139,10 @@ EVERY = (
         "remote store pressure",
         "remote_store.segment.pressure.enabled",
         "on, off",
-        "GET _remotestore/stats: rejection_count of a shard",
+        "GET _remotestore/stats: segment.upload.backpressure_rejection_count of a primary",
         "remote-backed storage that falls behind",
         error=Error("429", REJECTED, "due to remote segments lagging behind"),
-        open="not counted, no experiment",
+        open="counted by store.rejected; no experiment with sides",
     ),
     Protection(
         "workload management",

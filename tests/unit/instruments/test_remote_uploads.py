@@ -149,6 +149,7 @@ def test_every_data_node_is_asked_about_the_loads_indices_and_what_grew_is_writt
     watch.stop()
     watch.stop()
     assert {path for _, path in cluster.asked} == {uploads_path(("chaos", "two")), REQUESTS}
+    assert {node for node, _ in cluster.asked} == {"a-data", "b-data", "c-data"}
     lines = [json.loads(line) for line in (tmp_path / "history" / FILE).read_text().splitlines()]
     assert {line["node"] for line in lines} == {"a-data", "b-data"}
     mine = [line for line in lines if line["node"] == "b-data" and line["kind"] == UPLOADS]
