@@ -1,13 +1,17 @@
 """A store in a bucket of S3, or of a server that speaks its protocol.
 
 A create is a PutObject with ``If-None-Match: *``. Servers that do not know the header ignore it and overwrite: the
-proof of :mod:`chaos.campaign.stores` finds them. Credentials, region and endpoint are boto3's own
-(``AWS_PROFILE``, ``AWS_ENDPOINT_URL_S3`` …). boto3 is the extra ``opensearch-chaos[aws]``.
+proof of :mod:`chaos.campaign.stores` finds them. botocore sends a create again whose answer was lost, and the second is
+refused because of the first: so each bears a token, and one that was refused is ours where the object bears it.
+
+Credentials, region and endpoint are boto3's own (``AWS_PROFILE``, ``AWS_ENDPOINT_URL_S3`` …). boto3 is the extra
+``opensearch-chaos[aws]``.
 """
 
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +25,8 @@ CONNECT_TIMEOUT, READ_TIMEOUT, ATTEMPTS = 10, 60, 5
 CONFLICTS = 5
 """A create that S3 refuses because another is under way (409) is asked again so many times: the other may fail."""
 SCHEME = "s3://"
+CREATOR = "creator"
+"""Metadata of an object that was created: a token of that create alone."""
 
 
 class S3Store:
@@ -38,13 +44,24 @@ class S3Store:
         self._client = _client() if client is None else client
 
     def create(self, name: str, data: bytes) -> bool:
+        where = {"Bucket": self._bucket, "Key": self._key(name)}
+        mark = {CREATOR: secrets.token_hex(16)}
         for _ in range(CONFLICTS):
             with self._told(f"write {name}") as refused:
-                self._client.put_object(Bucket=self._bucket, Key=self._key(name), Body=data, IfNoneMatch="*")
+                self._client.put_object(**where, Body=data, IfNoneMatch="*", Metadata=mark)
                 return True
             if refused == ["412"]:
-                return False
+                return self._bears(name, mark)
         raise StoreError(f"store {self.address}: cannot write {name}: others were writing it at the same time")
+
+    def _bears(self, name: str, mark: dict[str, str]) -> bool:
+        """Whether what is there bears this mark. Servers may write names of metadata otherwise than they were sent."""
+        try:
+            with self._told(f"read {name}"):
+                found = self._client.head_object(Bucket=self._bucket, Key=self._key(name)).get("Metadata") or {}
+        except Absent:  # it was there, whosever it was
+            return False
+        return {str(key).lower(): value for key, value in found.items()}.get(CREATOR) == mark[CREATOR]
 
     def put(self, name: str, file: Path) -> None:
         with self._told(f"write {name}"), open(file, "rb") as body:

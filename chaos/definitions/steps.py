@@ -205,6 +205,11 @@ class FaultParams(Step):
         return all(fixed(selector) for selector in self.selectors.values())
 
     @property
+    def noticed(self) -> Noticing:
+        """How a cluster finds out this fault, by whom it hits."""
+        return self.noticing
+
+    @property
     def reach(self) -> Reach:
         """What it touches, which on a cluster that is not ours decides whether it may."""
         return "named"

@@ -160,7 +160,7 @@ class Group(Strict):
 
 def _disk(size: Size) -> Size:
     if size < 128 * 2**20:
-        raise Malformed(f"a disk of {size.text} leaves a node no room to start: expected 128MiB or more")
+        raise Malformed(f"a disk of {size.text} leaves no room to start: expected 128MiB or more")
     return size
 
 
@@ -170,7 +170,7 @@ class Disks(Strict):
     size: Annotated[Size, AfterValidator(_disk)] = Field(description="of each node's disk, for example 256MiB")
 
 
-ServiceKind = Literal["s3", "fs"]
+ServiceKind = Literal["s3", "fs", "reloadable-fs"]
 SERVICES = get_args(ServiceKind)
 
 
@@ -178,7 +178,13 @@ class Service(Strict):
     """Something that a lab has beside its nodes, in no zone."""
 
     kind: ServiceKind = Field(
-        description="s3 (an object store with an address of its own) or fs (a folder that all nodes share)"
+        description="s3 (an object store with an address of its own), fs (a folder that all nodes share) or "
+        "reloadable-fs (the same, whose settings can change while nodes run)"
+    )
+    disk: Annotated[Size, AfterValidator(_disk)] | None = Field(
+        default=None,
+        exclude_if=lambda size: size is None,
+        description="the folder is a disk of its own of this size, for example 256MiB; disk faults need it",
     )
 
     @property
@@ -384,6 +390,11 @@ class Topology(Strict):
         return tuple(name for name, service in self.services.items() if service.has_host)
 
     @property
+    def service_disks(self) -> dict[str, Size]:
+        """Services whose folder is a disk of their own, each with its size in bytes."""
+        return {name: service.disk for name, service in self.services.items() if service.disk is not None}
+
+    @property
     def http_hosts(self) -> tuple[str, ...]:
         """The hosts whose HTTP requests pass a proxy first, in the order of hosts."""
         nodes = tuple(node.name for node in self.nodes if node.group in self.http_layer)
@@ -554,6 +565,10 @@ def _check_services(file: TopologyFile, hosts: Mapping[str, str]) -> Iterator[Pr
         if name in hosts:
             wrong = f"the name {name} would mean this and {hosts[name]}: expected another name"
             yield Problem(("services", name), wrong, at_key=True)
+    for name in of_s3:
+        if file.services[name].disk is not None:
+            wrong = "a service of kind s3 keeps everything in memory: expected no disk, or the kind fs"
+            yield Problem(("services", name, "disk"), wrong, at_key=True)
     for name in of_s3[1:]:
         wrong = f"{name} is a second service of kind s3 beside {of_s3[0]}, and nodes have one client: expected one"
         yield Problem(("services", name), wrong, at_key=True)

@@ -10,8 +10,10 @@ manager after manager where there were elections (:mod:`chaos.checks.spent`).
 Lines of ``history/costs.jsonl``, ``t`` in CLOCK_MONOTONIC ns when the answer was there. Kind ``used``: ``node``,
 ``cpu`` (ms of its process) and ``sent`` (bytes to other nodes, as its transport counts them) since that process began,
 ``up`` (ms since then), ``old`` (ms: how old ``cpu`` was, for a node asks its process once a second). Kind ``stored``:
-``bytes`` (files of all copies of all shards) and ``documents`` (of the primaries). On a cluster that is not ours
-nothing is asked: its owners have allowed no such questions.
+``bytes`` (files of all copies of all shards) and ``documents`` (of the primaries). Kind ``store``, where a service of
+the lab has a process, when a phase begins or ends: ``cpu`` (ms) that it has used since it began, by the kernel. It is
+counted apart: no node did that work, and whoever runs the cluster does not pay for it in nodes. On a cluster that is
+not ours nothing is asked: its owners have allowed no such questions.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ from chaos.opensearch.polling import Polling
 from chaos.opensearch.rest import UNREADABLE
 from chaos.opensearch.views import administer
 
-STORED = "stored"
+STORED, STORE = "stored", "store"
+NEAR_SECONDS = 3.0
+"""So near a phase's edge a reading of the store's processor time must be."""
 PATH = (
     "/_nodes/_local/stats/process,jvm,transport?filter_path=nodes.*.process.timestamp,"
     "nodes.*.process.cpu.total_in_millis,nodes.*.jvm.uptime_in_millis,nodes.*.transport.tx_size_in_bytes"
@@ -98,8 +102,17 @@ def stored(body: Any) -> dict[str, int] | None:
 class Costs(Observer):
     """Asks every node in a thread of its own, from :meth:`start` to :meth:`stop`."""
 
-    def __init__(self, lab: Cluster, index: str, file: Path, broken: Broken) -> None:
+    def __init__(
+        self,
+        lab: Cluster,
+        index: str,
+        file: Path,
+        broken: Broken,
+        of_store: Callable[[], int | None] = lambda: None,
+    ) -> None:
+        """``of_store``: ms of processor time that the store's process has used; None where there is none."""
         self._lab, self._index, self._file, self._broken = lab, index, file, broken
+        self._of_store = of_store
         self._polling = Polling(lab, PATH, self._answered, name="costs", period=PERIOD_SECONDS, timeout=TIMEOUT_SECONDS)
         self._events: EventWriter | None = None
 
@@ -114,6 +127,10 @@ class Costs(Observer):
             self._size()
         if self._events is not None:
             self._events.close()
+
+    def edge(self) -> None:
+        if (used := self._of_store()) is not None:
+            self._write(STORE, cpu=used)
 
     def _answered(self, node: str, body: Any) -> None:
         self._write(USED, node=node, **counted(body, time.time()))
@@ -162,6 +179,24 @@ def _ratio(record: Record, counter: str, what: str) -> Measure:
 def processor(record: Record) -> Measure:
     """Seconds of processors for 1,000 acknowledged documents."""
     return _ratio(record, "cpu", "time used")  # ms for one are seconds for 1,000
+
+
+def of_store(record: Record) -> Measure:
+    """Seconds of processors that the store's process used for 1,000 acknowledged documents."""
+    if not record.spans:
+        return Measure.missing("number", "there were no phases")
+    readings = [(int(line["t"]), line.get("cpu")) for line in record.lines(FILE) if line.get("kind") == STORE]
+    near = round(NEAR_SECONDS * SECOND)
+    begin, end = record.spans[0].start, record.spans[-1].end
+    first = next((cpu for t, cpu in readings if abs(t - begin) <= near), None)
+    last = next((cpu for t, cpu in reversed(readings) if abs(t - end) <= near), None)
+    if not isinstance(first, int) or not isinstance(last, int) or last < first:
+        return Measure.missing("number", "no store of the lab with a process of its own was seen from first to last")
+    acknowledged, _, _ = written(record)
+    if not acknowledged:
+        return Measure.missing("number", "no document was acknowledged")
+    says = f"{(last - first) / 1000:.1f} s of processor time of the store, {text.count(acknowledged)} acknowledged"
+    return Measure((last - first) / acknowledged, "number", says)
 
 
 def network(record: Record) -> Measure:
@@ -243,14 +278,19 @@ OF_CALLS: Mapping[str, tuple[Callable[[Record], Measure], str]] = {
     )
 }
 """Where the load makes monitoring calls."""
-EVERY = {**MEASURES, **OF_MANAGER, **OF_CALLS}
+OF_STORE: Mapping[str, tuple[Callable[[Record], Measure], str]] = {
+    "store": (of_store, "Processor seconds of the store for 1,000 acknowledged documents"),
+}
+"""Where a service of the lab has a process, beside what nodes used."""
+EVERY = {**MEASURES, **OF_STORE, **OF_MANAGER, **OF_CALLS}
 
 
 def table(record: Record) -> dict[str, Any] | None:
     """Name → figure; None of a run that did not record it. Nodes of a kind that a topology has not are left out."""
     if not record.lines(FILE) or not record.spans:
         return None
-    asked = {**(MEASURES if record.writers else {}), **OF_MANAGER}
+    apart = OF_STORE if any(line.get("kind") == STORE for line in record.lines(FILE)) else {}
+    asked = {**({**MEASURES, **apart} if record.writers else {}), **OF_MANAGER}
     made = any(op.admin for op in record.operations)
     present = {name for name, spent in by_kind(record, "cpu").items() if spent.wanted}
     asked |= {name: each for name, each in OF_CALLS.items() if made and name.removeprefix("calls_") in present}
@@ -331,6 +371,13 @@ CHECKS = (
         823,
         "percent",
     ),
+    _check(
+        "store",
+        "processor time of the store for 1,000 documents",
+        "Processor seconds that the store's own process used for 1,000 acknowledged documents, beside what nodes used. "
+        "Where the store is somebody else's, it is no cost of the cluster's; on the same processors it takes them.",
+        824,
+    ),
 )
 
 
@@ -354,7 +401,8 @@ def _lines(cpu: int, sent: int, size: int) -> Any:
             for t in range(start - step, end + step + 1, step)
             for node in ("a-cm", "a-data", "b-cm", "b-data", "c-cm", "c-data")
         ]
-        return [*used, {"t": end + step, "kind": STORED, "bytes": size, "documents": 10_000}]
+        of_store = [{"t": t, "kind": STORE, "cpu": cpu * t // SECOND} for t in (start, end)]
+        return [*used, *of_store, {"t": end + step, "kind": STORED, "bytes": size, "documents": 10_000}]
 
     return lines
 
@@ -368,7 +416,15 @@ def _has_costs(experiment: Experiment) -> bool:
 def _observe(context: Context) -> Costs | None:
     if context.existing is not None or not _has_costs(context.experiment):
         return None
-    return Costs(context.lab, ",".join(context.indices), context.folder / "history" / FILE, context.broken)
+    stores = context.experiment.topology.service_hosts
+    of_store = (lambda: _used_by(context.lab, stores[0])) if stores else (lambda: None)
+    return Costs(context.lab, ",".join(context.indices), context.folder / "history" / FILE, context.broken, of_store)
+
+
+def _used_by(lab: Any, service: str) -> int | None:
+    """ms of processor time that the process of a lab's service has used; None: it cannot be read."""
+    used: int | None = lab.service_time(service)
+    return used
 
 
 def _room(experiment: Experiment) -> float:
@@ -391,6 +447,7 @@ INSTRUMENT = Instrument(
         Trial("costs.network", "<= 50000", SOUND, _lines(50, 2_000_000, 6_000_000)),
         Trial("costs.disk", "<= 1000", SOUND, _lines(50, 20_000, 60_000_000)),
         Trial("costs.elected", "<= 20%", SOUND, _lines(500, 20_000, 6_000_000)),
+        Trial("costs.store", "<= 10", SOUND, _lines(5_000, 20_000, 6_000_000)),
     ),
     tables={"costs": table},
     section=section,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -19,8 +19,8 @@ LEAST_SECONDS = 0.1
 
 
 class Polling:
-    """Asks all nodes at once, every ``period`` seconds, from :meth:`start` to :meth:`stop`; none for more than
-    ``timeout`` seconds. Between two rounds :meth:`soon` asks for one.
+    """Asks all nodes, or those that are named, at once, every ``period`` seconds, from :meth:`start` to :meth:`stop`;
+    none for more than ``timeout`` seconds. Between two rounds :meth:`soon` asks for one.
 
     ``answered``: told of a node and of its answer, where the status is 200; several at once. What it raises for an
     answer that it cannot read (:data:`chaos.opensearch.rest.UNREADABLE`) counts as no answer. Nothing is told of a node
@@ -36,10 +36,11 @@ class Polling:
         name: str,
         period: float,
         timeout: float,
+        nodes: Collection[str] | None = None,
     ) -> None:
         self._lab, self._path, self._answered = Reused(lab), path, answered
         self._name, self._period, self._timeout = name, period, timeout
-        self._nodes = [node.name for node in lab.topology.nodes]
+        self._nodes = [node.name for node in lab.topology.nodes if nodes is None or node.name in nodes]
         self._over, self._wake = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 

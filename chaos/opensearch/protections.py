@@ -146,11 +146,11 @@ EVERY = (
         "remote store pressure",
         "remote_store.segment.pressure.enabled",
         "on, off",
-        "GET _remotestore/stats/<index>: segment.upload.backpressure_rejection_count of a copy",
+        "GET _remotestore/stats: segment.upload.backpressure_rejection_count of a primary",
         "remote-backed storage that falls behind",
         error=Error("429", REJECTED, "due to remote segments lagging behind"),
         test="test_a_store_that_takes_no_segments_refuses_writes_until_it_takes_them",
-        open="not counted in runs",
+        open="counted by store.rejected; no experiment with sides",
     ),
     Protection(
         "workload management",

@@ -1,4 +1,4 @@
-"""Remote-backed storage: restoring indices from the store, and which of their shards that failed for.
+"""Remote-backed storage: restoring indices from the store, which shards that failed for, and what nodes say of it.
 
 ``POST _remotestore/_restore`` restores primaries that are unassigned, of indices whose metadata the cluster has
 (``RemoteStoreRestoreService`` of 3.8.0); replicas follow as ever. It answers once that has begun.
@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from chaos.base.errors import LabError
@@ -64,3 +65,91 @@ def given_up(cluster: Cluster, indices: Collection[str]) -> dict[str, dict[int, 
 
 def _tried_in_vain(state: str, why: dict[str, Any]) -> bool:
     return state == "UNASSIGNED" and why.get("reason") == FAILED and int(why.get("failed_attempts") or 0) >= ATTEMPTS
+
+
+# -- what nodes say of their uploads, and of their requests ---------------------------------------------
+
+
+def uploads_path(indices: Collection[str]) -> str:
+    """Where a node tells of the uploads of the primaries that it holds."""
+    return f"/_remotestore/stats/{','.join(indices)}?local=true"
+
+
+REQUESTS = "/_nodes/_local/stats/repositories?filter_path=nodes.*.repositories"
+"""Where a node counts what it asked of its repositories since it started. Only clients of object stores count."""
+COUNTED = {
+    "sent": "request_success_total",
+    "failed": "request_failures_total",
+    "retried": "request_retry_count_total",
+    "ms": "request_time_in_millis",
+}
+"""What of it, by operation (``BlobStore.Metric`` of 3.8.0): requests answered well, failed, tried again, their time."""
+
+
+@dataclass(frozen=True)
+class Upload:
+    """What one primary says. ``seconds``: since when its last refresh is not wholly in the store; ``refreshes`` and
+    ``bytes``: how many and how large; ``pending``: uploads under way, of segments and translogs; ``counts``: since the
+    node has had it, uploads of ``segments`` and ``translog`` that failed, and writes ``rejected`` because of them."""
+
+    index: str
+    shard: int
+    seconds: float
+    refreshes: int
+    bytes: int
+    pending: int
+    counts: Mapping[str, int]
+
+
+def uploads(answer: Mapping[str, Any]) -> list[Upload]:
+    """Of each primary that a node holds; of one that has not uploaded anything yet all is 0.
+
+    Raises one of :data:`chaos.opensearch.rest.UNREADABLE`.
+    """
+    found = []
+    if "_shards" not in answer:
+        raise ValueError("no answer about uploads")
+    for index, of_index in (answer.get("indices") or {}).items():
+        for shard, copies in of_index["shards"].items():
+            for copy in copies:
+                if copy["routing"]["primary"]:
+                    found.append(_upload(str(index), int(shard), copy))
+    return found
+
+
+def _upload(index: str, shard: int, copy: Mapping[str, Any]) -> Upload:
+    segments = (copy.get("segment") or {}).get("upload") or {}
+    translog = (copy.get("translog") or {}).get("upload") or {}
+    totals = [part.get("total_uploads") or {} for part in (segments, translog)]
+    return Upload(
+        index,
+        shard,
+        int(segments.get("refresh_time_lag_in_millis", 0)) / 1000,
+        int(segments.get("refresh_lag", 0)),
+        int(segments.get("bytes_lag", 0)),
+        sum(_under_way(total) for total in totals),
+        {
+            "segments": int(totals[0].get("failed", 0)),
+            "translog": int(totals[1].get("failed", 0)),
+            "rejected": int(segments.get("backpressure_rejection_count", 0)),
+        },
+    )
+
+
+def _under_way(total: Mapping[str, Any]) -> int:
+    """Counters are read one after the other, so that one may have ended in between."""
+    started, succeeded, failed = (int(total.get(name, 0)) for name in ("started", "succeeded", "failed"))
+    return max(0, started - succeeded - failed)
+
+
+def requests(answer: Mapping[str, Any]) -> dict[str, int]:
+    """What a node has counted, of all its repositories and operations together (:data:`COUNTED`).
+
+    Raises one of :data:`chaos.opensearch.rest.UNREADABLE`.
+    """
+    (own,) = answer["nodes"].values()
+    found = dict.fromkeys(COUNTED, 0)
+    for repository in own["repositories"]:
+        for name, field in COUNTED.items():
+            found[name] += sum(int(count) for count in (repository.get(field) or {}).values())
+    return found

@@ -1,9 +1,9 @@
-"""Faults on a node's own small file system: a loop device of its own, with ext4 on it."""
+"""Faults on a node's own small file system, or a store's: a loop device of its own, with ext4 on it."""
 
 from __future__ import annotations
 
 from chaos.faults.fault import Grade
-from chaos.faults.kinds.disk import DiskErrors, DiskFull, DiskPowerLoss, DiskReadOnly, DiskSlow, DiskStall
+from chaos.faults.kinds.disk import DiskErrors, DiskFull, DiskPowerLoss, DiskReadOnly, DiskSlow, DiskStall, OnDisk
 from chaos.faults.moves import Move, Reversible, on_node, operation
 from chaos.faults.offers import Aim, Means, Provider
 from chaos.targets.protocol import WithDisks
@@ -64,14 +64,12 @@ def _restore(lab: WithDisks, node: str) -> None:
     lab.disks.restore(node)
 
 
-def repaired(operation: str, aim: Aim) -> Means:
-    """Moves after which a disk has to be mounted anew; undone last first: the disk, then the node."""
+def repaired(operation: str, fault: OnDisk, aim: Aim) -> Means:
+    """Moves after which a disk has to be mounted anew; undone last first: the disk, then the node whose it is."""
+    disks = fault.disks(aim)
+    starts = {node: (on_node("nothing", "node.start", node),) for node in aim.nodes}
     return Means(
-        tuple(
-            move
-            for node in aim.nodes
-            for move in (on_node("nothing", "node.start", node), on_node(operation, "disk.restore", node))
-        )
+        tuple(move for disk in disks for move in (*starts.get(disk, ()), on_node(operation, "disk.restore", disk)))
     )
 
 
@@ -84,8 +82,8 @@ def repaired(operation: str, aim: Aim) -> Means:
 def full(fault: DiskFull, aim: Aim) -> Means:
     return Means(
         tuple(
-            Reversible(Move("disk.fill", {"node": node, "share": fault.share}), Move("disk.empty", {"node": node}))
-            for node in aim.nodes
+            Reversible(Move("disk.fill", {"node": disk, "share": fault.share}), Move("disk.empty", {"node": disk}))
+            for disk in fault.disks(aim)
         )
     )
 
@@ -117,27 +115,28 @@ def slow(fault: DiskSlow, aim: Aim) -> Means:
     needs=NEEDS,
 )
 def stall(fault: DiskStall, aim: Aim) -> Means:
-    return Means(tuple(on_node("disk.freeze", "disk.thaw", node) for node in aim.nodes))
+    return Means(tuple(on_node("disk.freeze", "disk.thaw", disk) for disk in fault.disks(aim)))
 
 
 @PROVIDER.carries_out(
     DiskReadOnly,
     mechanism="ext4 trigger_fs_error with errors=remount-ro",
-    undoing="kill the node, unmount, fsck, mount, start: a file system with errors takes no writes before that",
+    undoing="kill the node (none for a service's disk), unmount, fsck, mount, start: a file system with errors takes "
+    "no writes before that",
     needs=NEEDS,
 )
 def read_only(fault: DiskReadOnly, aim: Aim) -> Means:
-    return repaired("disk.read_only", aim)
+    return repaired("disk.read_only", fault, aim)
 
 
 @PROVIDER.carries_out(
     DiskErrors,
     mechanism="ext4 shutdown ioctl after everything was written back",
-    undoing="kill the node, unmount, fsck, mount, start",
+    undoing="kill the node (none for a service's disk), unmount, fsck, mount, start",
     needs=NEEDS,
 )
 def errors(fault: DiskErrors, aim: Aim) -> Means:
-    return repaired("disk.fail", aim)
+    return repaired("disk.fail", fault, aim)
 
 
 @PROVIDER.carries_out(
@@ -147,4 +146,4 @@ def errors(fault: DiskErrors, aim: Aim) -> Means:
     needs=("disks", "process"),
 )
 def power_loss(fault: DiskPowerLoss, aim: Aim) -> Means:
-    return repaired("disk.power_loss", aim)
+    return repaired("disk.power_loss", fault, aim)

@@ -42,13 +42,13 @@ def seconds(params: FaultParams, fault: Fault | None, found: Detection, topology
     """Seconds within which a fault must have been noticed. ``fault`` None: only the moment tells whom it hits."""
     hit = None if fault is None else {*fault.targets, *(host for link in fault.links for host in link)}
     managers = {node.name for node in topology.cluster_managers}
-    return found.within(params.noticing, managers=not hit or bool(hit & managers))
+    return found.within(params.noticed, managers=not hit or bool(hit & managers))
 
 
 def kept_out(params: FaultParams, fault: Fault, topology: Topology) -> frozenset[str]:
     """The nodes that cannot be in the cluster while a fault holds, once that is noticed: their processes are in its
     hand, or they cannot speak with any cluster manager that could be elected. What comes and goes keeps none out."""
-    if params.passing or fault.pulse is not None or params.noticing not in ("at once", "by checks"):
+    if params.passing or fault.pulse is not None or params.noticed not in ("at once", "by checks"):
         return frozenset()
     gone = {node for node in fault.targets if process_claims((node,)) <= fault.claims}
     return frozenset(gone | _cut_off({frozenset(link) for link in fault.links}, topology))
@@ -88,7 +88,7 @@ class Wait:
             since,
             made,
             seconds(params, fault, found, topology),
-            params.noticing != "hardly",
+            params.noticed != "hardly",
             kept_out(params, fault, topology),
         )
 
@@ -147,7 +147,7 @@ def foreseen(experiment: Experiment, found: Detection, previewed: Previewed) -> 
             left = [
                 (at + seconds(p, f, found, experiment.topology) - clock, p.describe())
                 for p, f, at, on in made
-                if on or p.noticing != "hardly"
+                if on or p.noticed != "hardly"
             ]
             after, because = max(left, default=(0.0, ""))
             active = [(p, f) for p, f, _, on in made if on]
@@ -172,7 +172,7 @@ def never(topology: Topology, active: list[tuple[FaultParams, Fault | None]], go
         return f"zone {gone_zones[-1]} is decommissioned, and its nodes are not in the cluster"
     for params, fault in active:
         if fault is None:
-            if params.noticing == "at once" and not params.passing and params.selectors:
+            if params.noticed == "at once" and not params.passing and params.selectors:
                 return f"{params.describe()} keeps a node out of the cluster"
             continue
         if away := kept_out(params, fault, topology):

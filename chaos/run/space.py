@@ -155,6 +155,7 @@ def of_record(experiment: Experiment) -> Need:
 def of_topology(topology: Topology, kind: str = kinds.DEFAULT) -> Need:
     """What a lab needs in the state folder when it starts."""
     disks = int(topology.disks.size) * len(topology.nodes) if topology.disks else 0  # allocated at once
+    disks += sum(int(size) for size in topology.service_disks.values())
     if not kinds.named(kind).keeps_data:
         return Need(disks)
     aside = watermarks.needed(topology, _size(paths.labs()))

@@ -43,8 +43,8 @@ def small(name: str, *, state: bool = False) -> Topology:
     )
 
 
-def made(name: str, *, state: bool = False) -> Iterator[LocalLab]:
-    topology = small(name, state=state)
+def made(what: str | Topology, *, state: bool = False) -> Iterator[LocalLab]:
+    topology = small(what, state=state) if isinstance(what, str) else what
     lab = LocalLab.create(topology, provisioning.parts(topology), id=new_lab_id())
     try:
         lab.up()
@@ -142,6 +142,40 @@ def test_a_folder_that_nodes_share_is_a_store_too() -> None:
         assert [file for file in folder.rglob("*") if file.is_file() and "/translog/data/" in str(file)]
         found = read_back(lab, INDEX, IDS, segments=True)
         assert found["complete"] and found["lost_count"] == found["stale_count"] == 0, found
+
+
+@pytest.fixture(scope="module")
+def on_disk() -> Iterator[LocalLab]:
+    """A folder of kind reloadable-fs, on a disk of its own."""
+    whole = small("3az-remote-disk")
+    services = {"store": whole.services["store"].model_copy(update={"kind": "reloadable-fs"})}
+    yield from made(whole.model_copy(update={"services": services}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [("disk.full", {"to": "enospc"}), ("disk.stall", {}), ("disk.read_only", {}), ("disk.errors", {})],
+)
+def test_a_stores_own_disk_breaks_is_mended_and_has_kept_what_was_acknowledged(
+    on_disk: LocalLab, tmp_path: Path, kind: str, more: dict[str, str]
+) -> None:
+    try:
+        written(on_disk)
+        params = FAULTS[kind].model_validate({"service": "store", **more})
+        cycle = lifecycle(on_disk, tmp_path)
+        proven = cycle.inject(ready("f1", params, on_disk, seed=1, elected=None))
+        alive = {node.name: on_disk.process_state(node.name) for node in on_disk.topology.nodes}
+        gone = cycle.undo("f1")
+        looks = {event["stage"]: event for event in told(tmp_path, "fault.evidence")}
+        assert proven, [probe for probe in looks["effect"]["probes"] if not probe["ok"]]
+        assert gone, [probe for probe in looks["gone"]["probes"] if not probe["ok"]]
+        assert None not in alive.values()
+        assert standing(tmp_path / "ledger.jsonl") == [] and await_green(on_disk, 120)[0]
+        found = read_back(on_disk, INDEX, IDS, segments=True)
+        assert found["complete"] and found["lost_count"] == found["diverged_count"] == 0, found
+        assert on_disk.disks.problems() == []
+    finally:
+        administer(on_disk, "DELETE", f"/{INDEX}?ignore_unavailable=true")
 
 
 def test_an_emptied_cluster_has_all_of_it_back_from_the_object_store_alone(stored: LocalLab) -> None:

@@ -1,7 +1,8 @@
 """Disk faults: a node's own small file system full, slow, stalled, read-only, broken or cut off from power.
 
-They need a topology with ``disks``. What the node says of its disk is never asked: every proof is a measurement on
-that disk, by a process that does what a database does there: write, fsync and wait.
+They need a topology with ``disks``, or a service with a ``disk``: a store on a file system of its own breaks as that
+breaks. What the node says of its disk is never asked: every proof is a measurement on that disk, by a process that does
+what a database does there: write, fsync and wait.
 """
 
 from __future__ import annotations
@@ -13,14 +14,15 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from chaos.base.errors import ChaosError
+from chaos.base.errors import ChaosError, InvalidInput
 from chaos.base.units import Malformed, Percent, SizeRate, at_least
-from chaos.definitions.selectors import NodeSelector
-from chaos.definitions.steps import Scene
+from chaos.definitions.selectors import NAME, NodeSelector
+from chaos.definitions.source import did_you_mean
+from chaos.definitions.steps import Noticing, Scene
 from chaos.definitions.topology import Topology
 from chaos.faults.evidence import Evidence, Look, Others, Probe, ProcessEvidence, Simple
 from chaos.faults.kind import Kind, process_claims
@@ -65,12 +67,13 @@ _Work = Callable[[Lab, str], list[Probe]]
 class DiskEvidence(Simple):
     """Looks at the disks of some nodes at once. ``alive``: the nodes restart, so the end is proven by them too."""
 
-    def __init__(self, nodes: Sequence[str], *, alive: bool = False) -> None:
+    def __init__(self, nodes: Sequence[str], *, alive: bool = False, of_nodes: bool = True) -> None:
+        """``of_nodes``: else the disks are services', and what runs on nodes' own disks is not looked at."""
         self._nodes = list(nodes)
-        self._process = ProcessEvidence(self._nodes) if alive else None
+        self._process = ProcessEvidence(self._nodes) if alive and of_nodes else None
         self.gone_deadline = self._process.gone_deadline if self._process else 30.0
         self._lab: Lab | None = None
-        self.others = Others(self._nodes, disks=True)
+        self.others = Others(self._nodes, disks=of_nodes)
         self._turns = itertools.count()
 
     def before(self, lab: Lab) -> Look:
@@ -160,8 +163,8 @@ class StallEvidence(DiskEvidence):
 class RefusedEvidence(DiskEvidence):
     """An fsync'd write fails with this error; a read too, or just not."""
 
-    def __init__(self, nodes: Sequence[str], number: int, *, reads: bool) -> None:
-        super().__init__(nodes, alive=True)
+    def __init__(self, nodes: Sequence[str], number: int, *, reads: bool, of_nodes: bool = True) -> None:
+        super().__init__(nodes, alive=True, of_nodes=of_nodes)
         self._number, self._reads = number, reads
 
     def _shown(self, lab: Lab, node: str) -> list[Probe]:
@@ -188,8 +191,10 @@ class RefusedEvidence(DiskEvidence):
 class FullEvidence(DiskEvidence):
     """The share of the disk that is used, as the node counts it; and whether a file can still grow."""
 
-    def __init__(self, nodes: Sequence[str], least: float | None, below: float | None) -> None:
-        super().__init__(nodes)
+    def __init__(
+        self, nodes: Sequence[str], least: float | None, below: float | None, *, of_nodes: bool = True
+    ) -> None:
+        super().__init__(nodes, of_nodes=of_nodes)
         self._least, self._below = least, below
         self._filled: dict[str, int] = {}
         """Bytes of the filler and …"""
@@ -378,27 +383,72 @@ class PowerLossEvidence(DiskEvidence):
 
 
 class OnDisk(Kind):
-    """A fault on the disks of some nodes. ``stops``: it kills their processes, or freezes them in a write."""
+    """A fault on the disks of some nodes, or on that of a service.
+
+    ``stops``: it kills the nodes' processes, or freezes them in a write. ``of_nodes_alone``: why it is none of a
+    service.
+    """
 
     family = "disk"
     example_topology = "3az-disks"
     stops: ClassVar[bool] = False
+    of_nodes_alone: ClassVar[str | None] = None
     holding = (
         "every two seconds what the kernel tells of one of its disks in turn; before the undo all of its proof, "
         "and a write on every other disk"
     )
 
-    target: NodeSelector = Field(description="the disks of which nodes, for example 'node b-data'")
+    target: NodeSelector | None = Field(
+        default=None,
+        exclude_if=lambda target: target is None,
+        description="the disks of which nodes, for example 'node b-data'",
+    )
+    service: Annotated[str, Field(pattern=f"^{NAME}$")] | None = Field(
+        default=None,
+        exclude_if=lambda service: service is None,
+        description="instead of target: the service whose disk it is, for example store",
+    )
+
+    @model_validator(mode="after")
+    def _whose(self) -> Self:
+        if (self.target is None) == (self.service is None):
+            raise ValueError("expected either target (for example 'node c-data') or service (for example store)")
+        return self
+
+    @property
+    def owner(self) -> str:
+        """Whose disk, in words."""
+        return self.target.text if self.target is not None else f"service {self.service}"
+
+    @property
+    def noticed(self) -> Noticing:
+        """A node's check of its own disk says nothing of a store's."""
+        return self.noticing if self.target is not None else "hardly"
+
+    def nodes(self, scene: Scene) -> tuple[str, ...]:
+        return scene.nodes(self.target) if self.target is not None else ()
+
+    def disks(self, aim: Aim) -> tuple[str, ...]:
+        """The names of the disks that it hits: a node's, or a service's."""
+        return (self.service,) if self.service is not None else aim.nodes
 
     def claims(self, scene: Scene) -> frozenset[str]:
-        nodes = scene.nodes(self.target)
+        if self.service is not None:
+            return disk_claims((self.service,))
+        nodes = self.nodes(scene)
         return disk_claims(nodes) | (process_claims(nodes) if self.stops else frozenset())
 
     def check(self, topology: Topology) -> list[str]:
-        return no_disks(self.kind, topology)
+        if self.service is None:
+            return no_disks(self.kind, topology)
+        if self.of_nodes_alone is not None:
+            return [f"{self.kind} is for disks of nodes: {self.of_nodes_alone}"]
+        return no_service_disk(self.kind, self.service, topology)
 
     def aim(self, id: str, scene: Scene, wiring: Wiring) -> Aim:
-        return Aim(id, scene, wiring, scene.nodes(self.target))
+        if self.service is not None and (wrong := self.check(scene.topology)):
+            raise InvalidInput(wrong[0])
+        return Aim(id, scene, wiring, self.nodes(scene))
 
 
 def no_disks(kind: str, topology: Topology) -> list[str]:
@@ -407,6 +457,18 @@ def no_disks(kind: str, topology: Topology) -> list[str]:
     return [
         f"{kind} needs nodes with disks of their own, and topology {topology.name} gives them none: "
         "expected one with `disks`, for example 3az-disks"
+    ]
+
+
+def no_service_disk(kind: str, service: str, topology: Topology) -> list[str]:
+    if service not in topology.services:
+        known = did_you_mean(service, topology.services) if topology.services else "it has no service"
+        return [f"{kind}: there is no service {service} in topology {topology.name}: {known}"]
+    if service in topology.service_disks:
+        return []
+    return [
+        f"{kind} needs a service with a disk of its own, and topology {topology.name} gives {service} none: "
+        "expected services: {" + service + ": {kind: fs, disk: 256MiB}}, as 3az-remote-disk has it"
     ]
 
 
@@ -457,17 +519,18 @@ class DiskFull(OnDisk):
 
     def describe(self) -> str:
         if self.fill is not None:
-            return f"fill the disk of {self.target.text} to {self.fill.text}"
+            return f"fill the disk of {self.owner} to {self.fill.text}"
         stage = "until nothing can be allocated" if self.to == "enospc" else f"beyond the {self.to} watermark"
-        return f"fill the disk of {self.target.text} {stage}"
+        return f"fill the disk of {self.owner} {stage}"
 
     def evidence(self, aim: Aim, means: Means) -> Evidence:
+        least, below = None, None
         if self.fill is not None:
-            return FullEvidence(aim.nodes, float(self.fill) - 0.005, None)
-        if self.to == "enospc":
-            return FullEvidence(aim.nodes, None, None)
-        above = [share for share in STAGES.values() if share > STAGES[str(self.to)]]
-        return FullEvidence(aim.nodes, STAGES[str(self.to)], min(above, default=None))
+            least = float(self.fill) - 0.005
+        elif self.to != "enospc":
+            least = STAGES[str(self.to)]
+            below = min([share for share in STAGES.values() if share > least], default=None)
+        return FullEvidence(self.disks(aim), least, below, of_nodes=self.service is None)
 
 
 class DiskSlow(OnDisk):
@@ -482,12 +545,13 @@ class DiskSlow(OnDisk):
         "other disk"
     )
     colour = AMBER
+    of_nodes_alone = "its limit is of what one node writes, and all nodes write to a service's"
     write: Annotated[SizeRate, at_least(SizeRate(4096), "is less than one block a second")] = Field(
         description="for example 64KiB/s"
     )
 
     def describe(self) -> str:
-        return f"the disk of {self.target.text} takes {self.write.text} only"
+        return f"the disk of {self.owner} takes {self.write.text} only"
 
     def evidence(self, aim: Aim, means: Means) -> Evidence:
         return SlowEvidence(aim.nodes, int(self.write))
@@ -508,10 +572,10 @@ class DiskStall(OnDisk):
     stops = True
 
     def describe(self) -> str:
-        return f"the disk of {self.target.text} stalls"
+        return f"the disk of {self.owner} stalls"
 
     def evidence(self, aim: Aim, means: Means) -> Evidence:
-        return StallEvidence(aim.nodes)
+        return StallEvidence(self.disks(aim), of_nodes=self.service is None)
 
 
 class DiskReadOnly(OnDisk):
@@ -524,10 +588,10 @@ class DiskReadOnly(OnDisk):
     stops = True
 
     def describe(self) -> str:
-        return f"the disk of {self.target.text} turns read-only"
+        return f"the disk of {self.owner} turns read-only"
 
     def evidence(self, aim: Aim, means: Means) -> Evidence:
-        return RefusedEvidence(aim.nodes, errno.EROFS, reads=True)
+        return RefusedEvidence(self.disks(aim), errno.EROFS, reads=True, of_nodes=self.service is None)
 
 
 class DiskErrors(OnDisk):
@@ -540,10 +604,10 @@ class DiskErrors(OnDisk):
     stops = True
 
     def describe(self) -> str:
-        return f"the disk of {self.target.text} answers with I/O errors"
+        return f"the disk of {self.owner} answers with I/O errors"
 
     def evidence(self, aim: Aim, means: Means) -> Evidence:
-        return RefusedEvidence(aim.nodes, errno.EIO, reads=False)
+        return RefusedEvidence(self.disks(aim), errno.EIO, reads=False, of_nodes=self.service is None)
 
 
 class DiskPowerLoss(OnDisk):
@@ -556,9 +620,10 @@ class DiskPowerLoss(OnDisk):
     holding = OnProcess.holding
     stops = True
     lasting = True
+    of_nodes_alone = "it kills the node whose disk it is, and nodes live on when a service's loses power"
 
     def describe(self) -> str:
-        return f"{self.target.text} loses power"
+        return f"{self.owner} loses power"
 
     def evidence(self, aim: Aim, means: Means) -> Evidence:
         return PowerLossEvidence(aim.nodes)

@@ -1,4 +1,5 @@
 """A disk of its own for each node: a small ext4 in an image file, on a loop device, mounted as the node's data folder.
+A service may have one too, mounted as its folder, to which all nodes write.
 
 So a disk can be full, slow, stalled, read-only, broken or cut off from power for one node alone, with what any Linux
 kernel has: no device mapper, no FUSE. The image is preallocated: a full disk of the machine must not look like a
@@ -23,7 +24,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -74,7 +75,7 @@ class Loop:
 
 def offered(topology: Topology, capability: str) -> str | None:
     """Why a lab of this topology would have no ``disks``, or no ``throttle`` on them; None when it would."""
-    if topology.disks is None:
+    if topology.disks is None and not topology.service_disks:
         return (
             f"topology {topology.name} gives its nodes no disks of their own: use one with `disks`, "
             "for example 3az-disks"
@@ -118,15 +119,22 @@ class LocalDisks:
 
     # ---- making ---------------------------------------------------------------------------------
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Owner of each disk → its size in bytes: nodes, and services that have one."""
+        topology = self._lab.topology
+        of_nodes = [node.name for node in topology.nodes] if topology.disks is not None else []
+        found = {name: int(topology.disks.size) for name in of_nodes if topology.disks is not None}
+        return found | {name: int(size) for name, size in topology.service_disks.items()}
+
     def build(self) -> None:
-        """Make and mount the disk of every node, where the topology asks for disks. Raises LabError."""
-        disks = self._lab.topology.disks
-        if disks is None:
+        """Make and mount every disk that the topology asks for. Raises LabError."""
+        if not self.sizes:
             return
         if reason := loops.lacking():
             raise LabError(f"topology {self._lab.topology.name} asks for disks: {reason}")
         with ThreadPoolExecutor(4) as pool:
-            list(pool.map(lambda node: self._make(node.name, int(disks.size)), self._lab.topology.nodes))
+            list(pool.map(lambda disk: self._make(*disk), self.sizes.items()))
 
     def _make(self, node: str, size: int) -> None:
         image = self._image(node)
@@ -141,12 +149,18 @@ class LocalDisks:
         self._mount(node)
 
     def _mount(self, node: str) -> None:
-        self.path(node).mkdir(exist_ok=True)
+        # while a service's disk is not mounted nodes can write nothing in its place: the folder below is root's
+        self.path(node).mkdir(parents=True, exist_ok=True)
         self._run(node, "mount", "-t", "ext4", "-o", OPTIONS, f"/dev/{self._loop(node).name}", str(self.path(node)))
 
+    def _beside(self, node: str) -> AbstractContextManager[None]:
+        """A program outlives its caller, and whoever sweeps the lab must find it: in the node's host, and for a
+        service's disk in that of the first node."""
+        topology = self._lab.topology
+        return self._lab.beside(topology.nodes[0].name if node in topology.services else node)
+
     def _run(self, node: str, *command: str) -> None:
-        """In the node's host: a program outlives its caller, and whoever sweeps the lab must find it there."""
-        with self._lab.beside(node):
+        with self._beside(node):
             done = _call(*command)
         if done.returncode != 0:
             words = (done.stderr.strip() or done.stdout.strip()).splitlines()
@@ -156,7 +170,9 @@ class LocalDisks:
         return self._lab.folder / "disks" / f"{node}.img"
 
     def path(self, node: str) -> Path:
-        """Where it is mounted: the node's data folder."""
+        """Where it is mounted: the node's data folder, or the service's."""
+        if node in self._lab.topology.services:
+            return self._lab.service(node).folder
         return self._lab.folder / "data" / node
 
     def _loop(self, node: str) -> Loop:
@@ -171,7 +187,7 @@ class LocalDisks:
 
     def require(self, node: str) -> None:
         """Raises LabError when the node should have a disk and has not: it would write beside it."""
-        if self._lab.topology.disks is not None and not self.mounted(node):
+        if node in self.sizes and not self.mounted(node):
             raise LabError(f"the disk of {node} is not mounted")
 
     # ---- stalled --------------------------------------------------------------------------------
@@ -332,16 +348,21 @@ class LocalDisks:
             os.close(descriptor)
 
     def restore(self, node: str) -> None:
-        """Kill the node, unmount, repair and mount again; nothing to do for a disk that takes writes."""
+        """Kill the node, unmount, repair and mount again; nothing to do for a disk that takes writes.
+
+        Of a service's disk no node is killed: nodes keep no file of it open for long, and what they write meanwhile is
+        refused.
+        """
         if self.mounted(node):
             self.thaw(node)
             answer = self.probe(node, "grow", timeout=_HEALTH_SECONDS)
             if answer.seconds is not None or answer.errno == errno.ENOSPC:
                 return
-            self._lab.kill_node(node)
+            if node not in self._lab.topology.services:
+                self._lab.kill_node(node)
             _unmount(self.path(node))
         device = f"/dev/{self._loop(node).name}"
-        with self._lab.beside(node):
+        with self._beside(node):
             checked = _call("fsck.ext4", "-f", "-y", device)
         if checked.returncode >= 4:  # 1 and 2: it found errors and mended them
             raise LabError(f"the disk of {node} cannot be repaired: {checked.stdout.strip()[-300:]}")
@@ -401,7 +422,7 @@ class LocalDisks:
     def _spawn(self, node: str, script: str, argument: str) -> subprocess.Popen[bytes]:
         """In the node's host, so that whoever sweeps the lab finds it."""
         try:
-            with self._lab.beside(node):
+            with self._beside(node):
                 return subprocess.Popen(
                     [sys.executable, "-I", "-S", script, argument],
                     stdin=subprocess.PIPE,
@@ -416,8 +437,7 @@ class LocalDisks:
     def problems(self) -> list[str]:
         """Every disk that is not as it was when the lab had just come up."""
         found = []
-        for node in self._lab.topology.nodes if self._lab.topology.disks is not None else ():
-            name = node.name
+        for name in self.sizes:
             if not self.mounted(name):
                 found.append(f"the disk of {name} is not mounted")
                 continue
@@ -426,7 +446,8 @@ class LocalDisks:
                 found.append(f"the disk of {name}: {answer}")
             if self._filler(name).exists():
                 found.append(f"the disk of {name} holds a filler")
-            for whose in ("node", "others") if self._groups.built("io") else ():
+            limits = self._groups.built("io") and name not in self._lab.topology.services
+            for whose in ("node", "others") if limits else ():
                 group = self._group(name, whose)
                 if group is not None and throttle.limit(group, self._groups.version("io"), self._loop(name).number):
                     found.append(f"the disk of {name} is slow for {whose}")

@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
+import psutil
+
 from chaos.base.errors import InvalidInput, LabError
 from chaos.base.netsock import Endpoint
 from chaos.base.paths import ProcessIdentity
@@ -200,7 +202,8 @@ class LocalLab(BaseLab):
         """Start it and wait until it answers. One that lives in memory is never started anew: its data is gone."""
         place, log = self.service(name), f"service-{name}"
         kind = services.kind(self.topology.services[name])
-        place.folder.mkdir(parents=True)
+        self.disks.require(name)
+        place.folder.mkdir(parents=True, exist_ok=True)  # a service's disk is mounted there already
         os.chown(place.folder, NODE_UID, NODE_UID)
         if not (command := kind.command(place)):
             return
@@ -260,6 +263,15 @@ class LocalLab(BaseLab):
                 return time.monotonic() - began if b" 200 " in sock.recv(64) else None
         except OSError:
             return None
+
+    def service_time(self, service: str) -> int | None:
+        """Milliseconds of processors that a service's process has used since it began; None: it is gone."""
+        for each in self.residents():
+            if each.what == "service" and each.name == service and each.identity.alive():
+                with suppress(psutil.Error):
+                    spent = psutil.Process(each.identity.pid).cpu_times()
+                    return int((spent.user + spent.system) * 1000)
+        return None
 
     def _start_layer(self, name: str) -> None:
         """Start it, and wait until it listens wherever requests to this host are sent."""

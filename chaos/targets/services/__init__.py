@@ -53,7 +53,7 @@ class Kind(Protocol):
 
 
 def kind(service: Service) -> Kind:
-    return cast(Kind, import_module(f"{__name__}.{service.kind}").KIND)
+    return cast(Kind, import_module(f"{__name__}.{service.kind.replace('-', '_')}").KIND)
 
 
 def repository(place: Place, of: Kind, under: str) -> dict[str, Any]:

@@ -172,6 +172,65 @@ def test_a_create_that_dies_leaves_no_half_of_a_commit(tmp_path: Path, monkeypat
     assert store.create("cells/k.json", b"another")
 
 
+def losing(s3: Any, answers: int, *, carried_out: bool) -> list[str]:
+    """Of so many creates the answer is lost on its way, whether or not the server has done what it was asked."""
+    from botocore.exceptions import ReadTimeoutError
+    from moto.core.models import botocore_stubber
+
+    lost: list[str] = []
+
+    def lose(request: Any, **_: Any) -> Any:
+        if len(lost) == answers or "If-None-Match" not in request.headers:
+            return None
+        lost.append(request.url)
+        if carried_out:
+            botocore_stubber("before-send.s3.PutObject", request)
+        raise ReadTimeoutError(endpoint_url=request.url)
+
+    s3.meta.events.register_first("before-send.s3.PutObject", lose)
+    return lost
+
+
+@pytest.mark.parametrize("carried_out", [True, False])
+def test_a_create_whose_answer_was_lost_is_ours_and_no_others(s3: Any, carried_out: bool) -> None:
+    store = S3Store(f"s3://{BUCKET}/x", s3)
+    lost = losing(s3, 1, carried_out=carried_out)
+    assert store.create("cells/k.json", b"mine") is True
+    assert len(lost) == 1 and store.read("cells/k.json") == b"mine"
+    assert store.create("cells/k.json", b"mine") is False  # the same bytes, and not of this create
+
+
+def test_a_create_whose_answer_was_lost_where_another_had_won_is_not_ours(s3: Any) -> None:
+    S3Store(f"s3://{BUCKET}/x", s3).create("cells/k.json", b"theirs")
+    lost = losing(s3, 1, carried_out=True)
+    store = S3Store(f"s3://{BUCKET}/x", s3)
+    assert store.create("cells/k.json", b"mine") is False
+    assert len(lost) == 1 and store.read("cells/k.json") == b"theirs"
+
+
+def test_a_refused_create_that_cannot_be_looked_at_is_no_answer_and_one_that_is_gone_is_none_of_ours() -> None:
+    class Client:
+        status = 403
+
+        def _refuse(self, status: int, operation: str) -> Any:
+            from botocore.exceptions import ClientError
+
+            raise ClientError({"Error": {"Code": "x"}, "ResponseMetadata": {"HTTPStatusCode": status}}, operation)
+
+        def put_object(self, **_: Any) -> Any:
+            self._refuse(412, "PutObject")
+
+        def head_object(self, **_: Any) -> Any:
+            self._refuse(self.status, "HeadObject")
+
+    client = Client()
+    store = S3Store(f"s3://{BUCKET}", client)
+    with pytest.raises(StoreError, match=r"cannot read cells/k\.json"):
+        store.create("cells/k.json", b"x")
+    client.status = 404
+    assert store.create("cells/k.json", b"x") is False
+
+
 def test_s3_without_the_bucket_says_so(s3: Any) -> None:
     with pytest.raises(InvalidInput, match="NoSuchBucket"):
         prove(S3Store("s3://absent-bucket/x", s3))

@@ -481,5 +481,127 @@ def test_a_disk_too_small_for_a_node_is_refused(tmp_path: Path) -> None:
     text = (Path(__file__).parents[3] / "topologies" / "3az-disks.yaml").read_text()
     file = tmp_path / "3az-disks.yaml"
     file.write_text(text.replace("256MiB}      #", "64MiB}      #"))
-    with pytest.raises(InvalidInput, match="a disk of 64MiB leaves a node no room to start: expected 128MiB or more"):
+    with pytest.raises(InvalidInput, match="a disk of 64MiB leaves no room to start: expected 128MiB or more"):
+        load_topology(file)
+
+
+# ---- a service's disk ---------------------------------------------------------------------------
+
+STORE = topology("3az-remote-disk")
+
+
+def of_store(kind: str, **given: Any) -> FaultParams:
+    return params(kind, service="store", **given)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "moves"),
+    [
+        ("disk.full", {"to": "enospc"}, [("fill", "store"), ("empty", "store")]),
+        ("disk.stall", {}, [("freeze", "store"), ("thaw", "store")]),
+        ("disk.read_only", {}, [("make_read_only", "store"), ("restore", "store")]),
+        ("disk.errors", {}, [("fail", "store"), ("restore", "store")]),
+    ],
+)
+def test_a_fault_of_a_services_disk_moves_that_disk_alone_and_names_no_node(
+    kind: str, given: dict[str, Any], moves: list[tuple[str, str]]
+) -> None:
+    lab = FakeLab("3az-remote-disk")
+    fault = ready("f1", of_store(kind, **given), lab, seed=1, elected=None)
+    for each in fault.moves:
+        each.move.apply(lab)
+    assert lab.effects
+    for each in reversed(fault.moves):
+        assert each.inverse is not None
+        each.inverse.apply(lab)
+    assert lab.calls == moves and lab.effects == set()
+    assert fault.targets == () and fault.claims == {"the disk of store"}
+    assert "service store" in fault.says
+
+
+def test_a_services_disk_is_proven_by_measurements_on_it_and_not_by_a_node_that_restarts() -> None:
+    lab = FakeLab("3az-remote-disk")
+    look = ready("f1", of_store("disk.read_only"), lab, seed=1, elected=None).evidence()
+    assert look.before(lab).proven and not look.in_effect(lab).proven
+    refused = DiskAnswer(errno=errno.EROFS)
+    lab.disks.answers["store", "write"] = refused
+    lab.disks.make_read_only("store")
+    shown = look.in_effect(lab)
+    assert shown.proven and "store" in shown.says
+    assert look.held(lab).proven and not look.gone(lab).proven
+    assert all("disk of store" in probe.what or "process of" in probe.what for probe in look.held(lab).probes)
+    lab.disks.answers.clear()
+    lab.disks.restore("store")
+    lab.states["a-data"] = None  # whatever a node does: nothing restarts with this disk
+    assert look.gone(lab).proven
+
+
+def test_no_node_is_expected_to_leave_because_a_stores_disk_stalls() -> None:
+    assert params("disk.stall", target="node c-data").noticed == "by checks of the disk"
+    assert of_store("disk.stall").noticed == "hardly"
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "on", "says"),
+    [
+        ("disk.stall", {"service": "store"}, "3az-remote-fs", "gives store none: expected services: {store: {kind: fs"),
+        ("disk.stall", {"service": "stor"}, "3az-remote-disk", "no service stor in topology 3az-remote-disk: did you"),
+        ("disk.stall", {"service": "store"}, "3az-disks", "no service store in topology 3az-disks: it has no service"),
+        ("disk.stall", {"target": "node c-data"}, "3az-remote-disk", "gives them none: expected one with `disks`"),
+        ("disk.slow", {"service": "store", "write": "64KiB/s"}, "3az-remote-disk", "all nodes write to a service's"),
+        ("disk.power_loss", {"service": "store"}, "3az-remote-disk", "is for disks of nodes: it kills the node"),
+    ],
+)
+def test_what_cannot_be_done_to_a_disk_is_refused_by_name(kind: str, given: Any, on: str, says: str) -> None:
+    fault = params(kind, **given)
+    (wrong,) = fault.check(topology(on))
+    assert says in wrong
+    if fault.model_dump().get("service"):
+        with pytest.raises(InvalidInput, match=kind):
+            ready("f1", fault, FakeLab(on), seed=1, elected=None)
+
+
+@pytest.mark.parametrize("given", [{}, {"target": "node c-data", "service": "store"}])
+def test_a_disk_is_a_nodes_or_a_services(given: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=r"expected either target .* or service"):
+        params("disk.stall", **given)
+
+
+def test_the_normal_form_of_a_fault_of_nodes_is_as_it_was() -> None:
+    form = params("disk.stall", target="node c-data").model_dump(mode="json", by_alias=True)
+    assert set(form) == {"kind", "name", "target"}
+    assert of_store("disk.stall").model_dump(mode="json", by_alias=True) == {
+        "kind": "disk.stall",
+        "name": None,
+        "service": "store",
+    }
+
+
+def test_a_lab_knows_the_disks_of_nodes_and_of_services_by_name(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("OPENSEARCH_CHAOS_STATE", str(tmp_path))
+    lab = LocalLab.create(STORE, PARTS, id="x3")
+    assert lab.disks.sizes == {"store": 256 * 2**20}
+    assert lab.disks.path("store") == lab.service("store").folder
+    assert lab.disks.path("a-data") == lab.folder / "data" / "a-data"
+    assert lab.lacks("disks") is None or "no disks" not in (lab.lacks("disks") or "")
+    with pytest.raises(LabError, match="the disk of store is not mounted"):
+        lab.disks.require("store")
+    lab.disks.require("a-data")
+    assert set(LocalLab.create(DISKS, PARTS, id="x4").disks.sizes) == {node.name for node in DISKS.nodes}
+
+
+@pytest.mark.parametrize(
+    ("service", "says"),
+    [
+        ("{kind: s3, disk: 256MiB}", r":\d+:.*kind s3 keeps everything in memory: expected no disk, or the kind fs"),
+        ("{kind: fs, disk: 1MiB}", "a disk of 1MiB leaves no room to start"),
+    ],
+)
+def test_a_service_without_a_folder_has_no_disk_and_a_tiny_one_is_refused(
+    tmp_path: Path, service: str, says: str
+) -> None:
+    text = (Path(__file__).parents[3] / "topologies" / "3az-remote-disk.yaml").read_text()
+    file = tmp_path / "3az-remote-disk.yaml"
+    file.write_text(text.replace("{kind: fs, disk: 256MiB}", service))
+    with pytest.raises(InvalidInput, match=says):
         load_topology(file)

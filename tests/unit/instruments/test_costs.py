@@ -19,7 +19,7 @@ from chaos.checks.measure import Bound
 from chaos.checks.record import SECOND, Record
 from chaos.history import History
 from chaos.instruments import costs as module
-from chaos.instruments.costs import FILE, OF_INDEX, PATH, STORED, USED, Costs, counted, stored
+from chaos.instruments.costs import FILE, OF_INDEX, PATH, STORE, STORED, USED, Costs, counted, stored
 from chaos.report.page import render_html
 from chaos.statistics import facts
 
@@ -200,8 +200,38 @@ def test_a_run_that_did_not_record_it_has_no_table() -> None:
         "costs.disk": "number",
         "costs.goodput": "number",
         "costs.elected": "share",
+        "costs.store": "number",
     }
     assert facts.higher_is_better("number", "costs.goodput") and not facts.higher_is_better("number", "costs.disk")
+
+
+def test_the_stores_time_is_counted_apart_at_the_edges_of_phases_and_only_where_there_is_one(tmp_path: Path) -> None:
+    readings = iter([1000, None, 4500])
+    file = tmp_path / "history" / FILE
+    watch = Costs(Nodes(), "chaos", file, pytest.fail, lambda: next(readings))  # type: ignore[arg-type]
+    watch.start()
+    for _ in range(3):
+        watch.edge()
+    watch.stop(patient=False)
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [line["cpu"] for line in lines if line["kind"] == STORE] == [1000, 4500]
+
+
+def test_the_stores_time_is_held_against_what_was_acknowledged_and_known_from_first_to_last() -> None:
+    record = Record(record_of())
+    begin, end = record.spans[0].start, record.spans[-1].end
+    acknowledged, _, _ = module.written(record)
+
+    def at(*readings: tuple[int, int]) -> Any:
+        lines = [{"t": t, "kind": STORE, "cpu": cpu} for t, cpu in readings]
+        return lambda given, *_: [x for x in given if x["kind"] != STORE] + lines
+
+    whole = at((begin, 500), ((begin + end) // 2, 600), (end, 500 + 3 * acknowledged))
+    assert module.of_store(Record(record_of(whole))).value == 3.0
+    for change in (at(), at((begin, 500)), at((begin, 500), (end, 100)), at((begin - 9 * SECOND, 1), (end, 2))):
+        record = Record(record_of(change))
+        assert module.of_store(record).value is None
+    assert "store" not in (module.table(Record(record_of(at()))) or {})
 
 
 def test_the_report_has_a_section() -> None:

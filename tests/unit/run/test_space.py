@@ -83,6 +83,13 @@ def test_disks_of_nodes_are_allocated_whole_and_a_docker_lab_s_data_lies_elsewhe
     assert space.of_lab(experiment("no-fault"), "docker") == Need()
 
 
+def test_a_services_disk_is_allocated_whole_too() -> None:
+    full = experiment("remote-store/store-disk-full")
+    bare = full.topology.services["store"].model_copy(update={"disk": None})
+    without = full.model_copy(update={"topology": full.topology.model_copy(update={"services": {"store": bare}})})
+    assert space.of_lab(full).bytes - space.of_lab(without).bytes == int(full.topology.service_disks["store"])
+
+
 def test_what_the_nodes_watermarks_need_is_looked_for_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     plain, own = experiment("no-fault"), experiment("disk-stall")
     with_room = space.of_topology(plain.topology).bytes

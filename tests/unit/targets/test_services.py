@@ -251,3 +251,14 @@ def test_a_lab_without_the_server_or_of_containers_is_refused_before_anything_st
         provisioning._of_services(REMOTE)
     assert "opensearch-chaos[s3]" in str(refused.value.remedy)
     assert provisioning._of_services(SHARED) == {}
+
+
+@pytest.mark.parametrize("kind", ["fs", "reloadable-fs"])
+def test_a_folder_is_a_repository_of_the_type_that_it_is_named_by(tmp_path: Path, kind: str) -> None:
+    text = Path(SHARED.file or "").read_text().replace("{store: fs}", f"{{store: {kind}}}")
+    file = tmp_path / "3az-remote-fs.yaml"
+    file.write_text(text)
+    made = settings_of(load_topology(file))
+    assert made["node.attr.remote_store.repository.store.type"] == kind
+    assert made["node.attr.remote_store.repository.store.settings.location"] == "/lab/services/store"
+    assert made["path.repo"] == ["/lab/services/store"]
