@@ -271,7 +271,7 @@ load:
 phases:
   healthy:  {for: 15s}
   out:      {for: 30s, do: {weights: {a: 1, b: 1, c: 0}, decommission: {zone: c, no_delay: true}}}
-  returned: {do: {recommission: {zone: c}}, until: {green: true, stable: 5s, within: 5m}}
+  returned: {do: {recommission: {zone: c}}, until: {green: true, stable: 15s, within: 5m}}
 expect:
   - {phase: all, read.good: ">= 99%"}
   - {phase: all, write.good: ">= 99%"}
@@ -288,7 +288,7 @@ load:
 phases:
   healthy:  {for: 15s}
   slow:     {for: 30s, inject: {network.latency: {links: to zone c, delay: 1s}}}
-  returned: {undo: all, until: {green: true, stable: 5s, within: 2m}}
+  returned: {undo: all, until: {green: true, stable: 15s, within: 2m}}
 expect:
   - {phase: all, read.good: ">= 99%"}
   - {acknowledged.lost: 0}
@@ -304,7 +304,7 @@ load:
 phases:
   healthy:  {for: 15s}
   dead:     {for: 20s, inject: {node.kill: {target: node c-data}}}
-  returned: {undo: all, until: {green: true, stable: 5s, within: 4m}}
+  returned: {undo: all, until: {green: true, stable: 15s, within: 4m}}
 expect:
   - {acknowledged.lost: 0}
 guards: {max: 8m}
