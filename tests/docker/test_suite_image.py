@@ -6,6 +6,7 @@ import json
 import shutil
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import imagekit
@@ -50,7 +51,8 @@ def image(client: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory)
         for each in (name, f"{name}-base"):
             for found in client.images.list(each):
                 for id in (*made_of(client, found.id), found.id):
-                    client.images.remove(id, force=True)
+                    with suppress(docker.errors.ImageNotFound):  # it went with the last that was made of it
+                        client.images.remove(id, force=True)
 
 
 def made_of(client: docker.DockerClient, id: str) -> Iterator[str]:
