@@ -7,17 +7,18 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from chaos.base.errors import InvalidInput
 from chaos.base.paths import write_atomically
 from chaos.commands.common import out
-from chaos.report.exported import catalogue, ndjson, openmetrics
-from chaos.report.exported.source import Run
 
-WRITERS = {"ndjson": ndjson.lines, "openmetrics": openmetrics.lines}
+if TYPE_CHECKING:
+    from chaos.report.exported.source import Run
+
+WRITTEN = ("ndjson", "openmetrics")
 CHECKERS = ("elle", "elle-reads")
 
 
@@ -49,7 +50,7 @@ def export(
     """
     form = to or format or "elle"
     _refuse(runs, form, to, format, template)
-    if form in WRITERS:
+    if form in WRITTEN:
         _export(runs, form, file, template, redact=redact)
     else:
         _for_checkers(runs, form, file, redact=redact)
@@ -58,9 +59,9 @@ def export(
 def _refuse(runs: Sequence[Path], form: str, to: str | None, format: str | None, template: Path | None) -> None:
     if to is not None and format is not None:
         raise InvalidInput("--to and --format are the same option", remedy="say --to alone")
-    if form not in (*WRITERS, *CHECKERS):
+    if form not in (*WRITTEN, *CHECKERS):
         raise InvalidInput(
-            f"unknown export format '{form}'", remedy=f"say --to with one of {', '.join((*WRITERS, *CHECKERS))}"
+            f"unknown export format '{form}'", remedy=f"say --to with one of {', '.join((*WRITTEN, *CHECKERS))}"
         )
     if template is not None and form != "ndjson":
         raise InvalidInput(f"--template goes with --to ndjson, not with {form}", remedy="leave it out")
@@ -70,18 +71,27 @@ def _refuse(runs: Sequence[Path], form: str, to: str | None, format: str | None,
 
 
 def _export(runs: Sequence[Path], form: str, file: Path | None, template: Path | None, *, redact: bool) -> None:
+    from chaos.report.exported import catalogue
+    from chaos.report.exported.source import Run
+
     sources = [Run(folder, redact=redact) for folder in runs]
     twice = [name for name, number in Counter(each.name for each in sources).items() if number > 1]
     if twice:
         raise InvalidInput(f"the run {twice[0]} is named twice", remedy="name each run once: its name is its label")
     if template is not None:
         _write(template, [json.dumps(catalogue.template(), indent=2), "\n"])
-    lines = WRITERS[form](sources)
+    lines = _lines(form, sources)
     if file is None:
         sys.stdout.writelines(lines)
         return
     _write(file, lines)
     out.print(f"{file}: written ({form})", markup=False)
+
+
+def _lines(form: str, sources: Sequence[Run]) -> Iterable[str]:
+    from chaos.report.exported import ndjson, openmetrics
+
+    return {"ndjson": ndjson.lines, "openmetrics": openmetrics.lines}[form](sources)
 
 
 def _write(file: Path, lines: Iterable[str]) -> None:

@@ -37,12 +37,11 @@ def experiments(
         for file in copied(chosen, to):
             out.print(f"wrote {file}", markup=False)
         return
-    files = [shipped.named(name) for name in chosen or shipped.names()]
-    place = shipped.folder()
-    width = max(len(str(file.relative_to(place))) for file in files) - len(shipped.SUFFIX)
+    names = {file: name for name, file in shipped.files().items()}
+    files = [shipped.named(name) for name in chosen] if chosen else list(names)
+    width = max(len(names[file]) for file in files)
     for file in files:
-        name = str(file.relative_to(place).with_suffix(""))
-        out.print(f"{name:{width}}  {_says(file)}".rstrip(), markup=False, soft_wrap=True)
+        out.print(f"{names[file]:{width}}  {_says(file)}".rstrip(), markup=False, soft_wrap=True)
 
 
 def copied(chosen: list[str], to: Path) -> list[Path]:

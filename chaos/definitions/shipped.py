@@ -24,20 +24,20 @@ def folder() -> Path:
     raise InvalidInput("this installation brings no experiments", remedy="install it from a wheel, or from a checkout")
 
 
-def names() -> list[str]:
-    """Every experiment's name, with the folder that it is in: ``no-fault``, ``ab/refresh-interval``."""
+def files() -> dict[str, Path]:
+    """Every experiment by its name, with the folder that it is in: ``no-fault``, ``ab/refresh-interval``."""
     place = folder()
-    found = [path.relative_to(place).with_suffix("") for path in place.rglob(f"*{SUFFIX}")]
-    return sorted(map(str, found), key=lambda name: ("/" in name, name))
+    found = {str(path.relative_to(place).with_suffix("")): path for path in place.rglob(f"*{SUFFIX}")}
+    return dict(sorted(found.items(), key=lambda item: ("/" in item[0], item[0])))
 
 
 def named(name: str) -> Path:
     """The file of a name. Raises InvalidInput, with the nearest, where there is none."""
-    known = names()
+    known = files()
     bare = name.removeprefix(f"{FOLDER}/").removesuffix(SUFFIX)
     if bare not in known:
         raise InvalidInput(f"there is no shipped experiment {bare}", remedy=did_you_mean(bare, known))
-    return folder() / f"{bare}{SUFFIX}"
+    return known[bare]
 
 
 def found(given: Path) -> Path:

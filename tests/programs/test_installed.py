@@ -83,7 +83,7 @@ def test_every_experiment_that_the_readme_runs_is_in_the_wheel(programs: Path, t
 
 
 def test_every_shipped_experiment_is_valid_from_the_wheel(programs: Path, tmp_path: Path) -> None:
-    done = run(programs, tmp_path, "validate", *shipped.names())
+    done = run(programs, tmp_path, "validate", *shipped.files())
     assert done.returncode == 0, done.stderr
 
 

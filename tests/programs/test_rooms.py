@@ -50,6 +50,14 @@ def room_of(module: str) -> str | None:
     return max(found, key=len, default=None)
 
 
+def test_the_command_line_starts_without_what_judges_and_draws() -> None:
+    """Each command pays for what all of them load; judging, drawing and numpy take two thirds of a second."""
+    code = "import json, sys, chaos.cli; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    heavy = {*SLOW, "numpy", "chaos.checks", "chaos.report", "chaos.instruments"}
+    assert not heavy & set(json.loads(done.stdout))
+
+
 def test_every_module_is_in_a_room() -> None:
     modules = {f"chaos.{path.stem}" for path in (ROOT / "chaos").iterdir() if not path.name.startswith(("_", "."))}
     assert modules == set(FLOOR)
