@@ -38,6 +38,16 @@ class Words:
             short,
         )
 
+    @classmethod
+    def within_bounds(cls, missed: str, short: str) -> Words:
+        """Of a figure that has bounds. ``missed``: a pattern for what it came to, without what was wanted."""
+        return cls.of(
+            missed=f"{missed}{{inside}}; wanted was {{want}}",
+            question=f"{short} was within bounds{{inside}}",
+            promise=f"{short[0].upper()}{short[1:]}{{inside}}: {{want}}",
+            short=short,
+        )
+
 
 def verbatim(said: str) -> str:
     """Text that stands in a pattern as it is."""

@@ -27,6 +27,7 @@ from typing import Any
 
 from chaos.base import text
 from chaos.checks.check import Check
+from chaos.checks.headroom import data_nodes
 from chaos.checks.instrument import Begins, Context, Ends, Event, Instrument, Observer, Trial
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.record import SECOND, Record, Span
@@ -163,12 +164,6 @@ def looks(record: Record, kind: str) -> list[Look]:
     return sorted(found, key=lambda look: look.t)
 
 
-def data_nodes(record: Record) -> list[str]:
-    """Those that may hold primaries, by the plan."""
-    nodes = (record.plan.get("topology") or {}).get("nodes") or ()
-    return [str(node["name"]) for node in nodes if "data" in (node.get("roles") or ("data",))]
-
-
 def unknown(record: Record, every: Sequence[Look], span: Span, reach: float) -> list[str]:
     """The data nodes of which too little of a phase is known; an answer speaks of ``reach`` seconds before it."""
     found = []
@@ -235,7 +230,7 @@ def retried(record: Record, span: Span) -> Measure:
 
 
 def table(record: Record) -> dict[str, Any]:
-    """Phase → figures; empty where nobody asked."""
+    """Phase → figures; empty where no node was asked."""
     if not looks(record, UPLOADS):
         return {}
     rows = {}
@@ -318,12 +313,7 @@ def _check(
         metric,
         unit,
         lambda record, _, span: measure(record, span),
-        Words.of(
-            missed=f"{missed}{{inside}}; wanted was {{want}}",
-            question=f"{short} was within bounds{{inside}}",
-            promise=f"{short[0].upper()}{short[1:]}{{inside}}: {{want}}",
-            short=short,
-        ),
+        Words.within_bounds(missed, short),
         group="recovery",
         meaning=meaning,
         helps=("headroom", "investigate"),

@@ -353,12 +353,7 @@ def _check(
         metric,
         unit,
         lambda record, _, span: measure(record, span),
-        Words.of(
-            missed=f"{missed}{{inside}}; wanted was {{want}}",
-            question=f"{short} was within bounds{{inside}}",
-            promise=f"{short[0].upper()}{short[1:]}{{inside}}: {{want}}",
-            short=short,
-        ),
+        Words.within_bounds(missed, short),
         group="data",
         of_replicas=True,
         meaning=meaning,

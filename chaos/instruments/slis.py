@@ -376,30 +376,28 @@ def check_of(metric: str) -> Check | None:
     if quantity in OF_ALERTS:
         return _of_alerts(metric, name, quantity)
     which = f"{SHORT[quantity]} value of {name}" if quantity != "mean" else f"mean of {name}"
-    plain = verbatim(which)
-    return Check(
-        metric,
-        "number",
-        measure,
-        Words(
-            missed=lambda item, _: filled(f"The {plain} was {{measured}}{{inside}}; wanted was {{want}}", item),
-            question=lambda item: filled(f"the {plain} was as wanted{{inside}}", item),
-            promise=lambda item: filled(f"The {plain}{{inside}}: {{want}}", item),
-            short=which,
-        ),
-        group="users",
-        meaning="What your own monitoring said: the answers of one PromQL query while the phase lasted. A value speaks "
-        "of the time before it, by the query's window and the last scrape.",
+    meaning = (
+        "What your own monitoring said: the answers of one PromQL query while the phase lasted. A value speaks of the "
+        "time before it, by the query's window and the last scrape."
     )
+    return _check(metric, "number", which, meaning)
 
 
 def _of_alerts(metric: str, name: str, quantity: str) -> Check:
     """The check of how many alerts of an SLI's rules fire, or of when the first does."""
     which = f"time until {name} fires" if quantity == FIRES else f"number of alerts of {name} that fire at once"
+    meaning = (
+        "What your own alert rules came to while the phase lasted, evaluated as Prometheus does, with their `for`. A "
+        "rule whose metric is not there is no data."
+    )
+    return _check(metric, UNITS[OF_ALERTS[quantity]], which, meaning)
+
+
+def _check(metric: str, unit: str, which: str, meaning: str) -> Check:
     plain = verbatim(which)
     return Check(
         metric,
-        UNITS[OF_ALERTS[quantity]],
+        unit,
         measure,
         Words(
             missed=lambda item, _: filled(f"The {plain} was {{measured}}{{inside}}; wanted was {{want}}", item),
@@ -408,8 +406,7 @@ def _of_alerts(metric: str, name: str, quantity: str) -> Check:
             short=which,
         ),
         group="users",
-        meaning="What your own alert rules came to while the phase lasted, evaluated as Prometheus does, with their "
-        "`for`. A rule whose metric is not there is no data.",
+        meaning=meaning,
     )
 
 

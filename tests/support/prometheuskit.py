@@ -12,14 +12,13 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-import requests
 
 from chaos.definitions.experiment import Experiment
 from chaos.definitions.slis import Sli
@@ -139,33 +138,18 @@ PROMTOOL = shutil.which("promtool")
 @contextmanager
 def stored(folder: Path, metrics: Path) -> Iterator[str]:
     """A Prometheus that scrapes nothing and has what a file of time-stamped metrics holds; its address."""
-    data, port = folder / "data", free_port()
-    command = [str(PROMTOOL), "tsdb", "create-blocks-from", "openmetrics", str(metrics), str(data)]
+    port = free_port()
+    _take(folder, metrics)
+    with started(folder, port, "--storage.tsdb.retention.time=50y"):
+        yield f"http://127.0.0.1:{port}"
+
+
+def _take(folder: Path, metrics: Path) -> None:
+    """Make the folder that of a Prometheus which scrapes nothing, with blocks of what a file of metrics holds."""
+    command = [str(PROMTOOL), "tsdb", "create-blocks-from", "openmetrics", str(metrics), str(folder / "data")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     (folder / "prometheus.yml").write_text("global: {}\n")
-    command = [
-        str(PROMETHEUS),
-        f"--config.file={folder / 'prometheus.yml'}",
-        f"--storage.tsdb.path={data}",
-        "--storage.tsdb.retention.time=50y",
-        f"--web.listen-address=127.0.0.1:{port}",
-    ]
-    with open(folder / "prometheus.log", "wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-    url = f"http://127.0.0.1:{port}"
-
-    def ready() -> bool:
-        with suppress(requests.RequestException):
-            return requests.get(f"{url}/-/ready", timeout=1).status_code == 200
-        return False
-
-    try:
-        assert wait_until(ready, PATIENCE, every=0.2), (folder / "prometheus.log").read_text()[-2000:]
-        yield url
-    finally:
-        process.kill()
-        process.wait()
 
 
 @contextmanager
@@ -196,27 +180,17 @@ def monitored(folder: Path, *, tells: str | None = None) -> Iterator[Monitoring]
     (folder / "rules.yml").write_text(RULES)
     told = TOLD.format("" if tells is None else repr(tells.removeprefix("http://")))
     (folder / "prometheus.yml").write_text(CONFIGURATION.format(port=exporter.port) + told)
-    command = [
-        str(PROMETHEUS),
-        f"--config.file={folder / 'prometheus.yml'}",
-        f"--storage.tsdb.path={folder / 'data'}",
-        f"--web.listen-address=127.0.0.1:{port}",
-    ]
-    with open(folder / "prometheus.log", "wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-    made = Monitoring(exporter, f"http://127.0.0.1:{port}", process)
     try:
-        asker = Asker(made.sli("checkout_errors_ratio"), folder)
-        assert wait_until(lambda: asker.ask().value is not None, PATIENCE, every=0.5), (
-            folder / "prometheus.log"
-        ).read_text()[-2000:]
-        asker.close()
-        yield made
+        with started(folder, port) as process:
+            made = Monitoring(exporter, f"http://127.0.0.1:{port}", process)
+            asker = Asker(made.sli("checkout_errors_ratio"), folder)
+            assert wait_until(lambda: asker.ask().value is not None, PATIENCE, every=0.5), (
+                folder / "prometheus.log"
+            ).read_text()[-2000:]
+            asker.close()
+            yield made
     finally:
         exporter.shut()
-        process.send_signal(signal.SIGCONT)
-        process.kill()
-        process.wait()
 
 
 @dataclass
@@ -243,29 +217,21 @@ def backfilled(
         if not math.isnan(value := make(age))
     ]
     (folder / "series.om").write_text("\n".join([*pages, "# EOF", ""]))
-    blocks = [
-        str(PROMTOOL),
-        "tsdb",
-        "create-blocks-from",
-        "openmetrics",
-        str(folder / "series.om"),
-        str(folder / "data"),
-    ]
-    subprocess.run(blocks, check=True, capture_output=True)
-    (folder / "prometheus.yml").write_text("global: {}\n")
+    _take(folder, folder / "series.om")
     with started(folder, port) as process:
         assert process.poll() is None
         yield Backfilled(f"http://127.0.0.1:{port}", now)
 
 
 @contextmanager
-def started(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """A Prometheus with the folder's prometheus.yml, once it is ready; killed at the end."""
+def started(folder: Path, port: int, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A Prometheus with the folder's prometheus.yml, once it is ready; killed at the end, also where it is stopped."""
     command = [
         str(PROMETHEUS),
         f"--config.file={folder / 'prometheus.yml'}",
         f"--storage.tsdb.path={folder / 'data'}",
         f"--web.listen-address=127.0.0.1:{port}",
+        *options,
     ]
     with open(folder / "prometheus.log", "wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)

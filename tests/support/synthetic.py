@@ -805,6 +805,13 @@ EXPECT_SLOW_ZONE = [
 ]
 
 
+def observed(file: str, lines: Callable[[int, int], list[dict[str, Any]]]) -> History:
+    """The history of :func:`slow_zone` with an instrument's lines, made from where its phases begin and end (ns)."""
+    history = slow_zone().history()
+    history.give(file, lines(history.phases[0].start_ns, history.phases[-1].end_ns))
+    return history
+
+
 def slow_zone() -> Story:
     """The design's example, and it passes: writes suffer while zone c is slow, reads never."""
     late = mixed((0.06, 1e9, 0.985, Outcome.OK, 0.62), base=healthy(13))

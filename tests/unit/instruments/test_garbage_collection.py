@@ -105,10 +105,7 @@ def test_on_a_cluster_that_is_not_ours_nothing_is_asked() -> None:
 
 
 def run(lines: Any) -> tuple[History, Record]:
-    story = synthetic.slow_zone()
-    history = story.history()
-    spans = history.phases
-    history.give(FILE, lines(spans[0].start_ns, spans[-1].end_ns))
+    history = synthetic.observed(FILE, lines)
     return history, Record(history)
 
 

@@ -160,7 +160,7 @@ def test_every_data_node_is_asked_about_the_loads_indices_and_what_grew_is_writt
     assert asked and all("grew" not in line for line in asked)
 
 
-def test_without_an_index_in_a_store_nobody_is_asked(tmp_path: Path) -> None:
+def test_without_an_index_in_a_store_no_node_is_asked(tmp_path: Path) -> None:
     cluster = Storing()
     watch = module.Uploads(cluster, tuple, tmp_path / "history" / FILE, pytest.fail)  # type: ignore[arg-type]
     watch.stop()
@@ -174,9 +174,7 @@ def test_without_an_index_in_a_store_nobody_is_asked(tmp_path: Path) -> None:
 
 
 def run(lines: Any) -> tuple[History, Record]:
-    history = synthetic.slow_zone().history()
-    spans = history.phases
-    history.give(FILE, lines(spans[0].start_ns, spans[-1].end_ns))
+    history = synthetic.observed(FILE, lines)
     return history, Record(history)
 
 

@@ -88,9 +88,7 @@ def test_nothing_is_begun_where_no_index_copies_segments(tmp_path: Path) -> None
 
 
 def run(lines: Any) -> tuple[History, Record]:
-    history = synthetic.slow_zone().history()
-    spans = history.phases
-    history.give(FILE, lines(spans[0].start_ns, spans[-1].end_ns))
+    history = synthetic.observed(FILE, lines)
     return history, Record(history)
 
 
