@@ -55,11 +55,11 @@ class S3Store:
         raise StoreError(f"store {self.address}: cannot write {name}: others were writing it at the same time")
 
     def _bears(self, name: str, mark: dict[str, str]) -> bool:
-        """Whether what is there bears this mark. Servers may write names of metadata otherwise than they were sent."""
+        """Whether the stored object bears this mark. Servers may change the case of names of metadata."""
         try:
             with self._told(f"read {name}"):
                 found = self._client.head_object(Bucket=self._bucket, Key=self._key(name)).get("Metadata") or {}
-        except Absent:  # it was there, whosever it was
+        except Absent:  # the object existed and was deleted since: it is not ours
             return False
         return {str(key).lower(): value for key, value in found.items()}.get(CREATOR) == mark[CREATOR]
 

@@ -24,7 +24,7 @@ class Failure(IntEnum):
     """Why a request was not answered in full. The numbers are written to disk."""
 
     NONE = 0
-    """It did not fail, or nobody wrote down why."""
+    """It did not fail, or its reason was not recorded."""
     OTHER = 1
     """None of the following."""
 
@@ -39,7 +39,7 @@ class Failure(IntEnum):
     WRONG = 17
     DRIVER = 18
 
-    # nobody in the cluster could take it
+    # no node or shard could take it
     NO_SHARD = 30
     PRIMARY_NOT_ACTIVE = 31
     SHARD_NOT_READY = 32

@@ -134,7 +134,7 @@ def _opened(path: Path, size: int) -> Any:
         _refuse_torn(path)
         with _no_panic():
             reader = arro3.io.read_parquet(path, batch_size=size)
-            if any(_knows_nobody(field.type) for field in reader.schema):
+            if any(_holds_no_name(field.type) for field in reader.schema):
                 reader = arro3.io.read_parquet(io.BytesIO(_plainly_typed(path)), batch_size=size)
     except (OSError, ValueError) as error:
         raise HistoryError(f"{path} cannot be read: {error}") from error
@@ -156,7 +156,7 @@ def _batches(path: Path, reader: Any) -> Iterator[Any]:
         yield batch
 
 
-def _knows_nobody(type_: Any) -> bool:
+def _holds_no_name(type_: Any) -> bool:
     """Whether a column is a dictionary of nulls, as pyarrow makes one of names of which there are none."""
     import arro3.core as arrow
 

@@ -12,7 +12,7 @@ Lines of ``history/costs.jsonl``, ``t`` in CLOCK_MONOTONIC ns when the answer wa
 ``up`` (ms since then), ``old`` (ms: how old ``cpu`` was, for a node asks its process once a second). Kind ``stored``:
 ``bytes`` (files of all copies of all shards) and ``documents`` (of the primaries). Kind ``store``, where a service of
 the lab has a process, when a phase begins or ends: ``cpu`` (ms) that it has used since it began, by the kernel. It is
-counted apart: no node did that work, and whoever runs the cluster does not pay for it in nodes. On a cluster that is
+counted apart: no node did that work, so it is no cost of nodes. On a cluster that is
 not ours nothing is asked: its owners have allowed no such questions.
 """
 
@@ -375,7 +375,7 @@ CHECKS = (
         "store",
         "processor time of the store for 1,000 documents",
         "Processor seconds that the store's own process used for 1,000 acknowledged documents, beside what nodes used. "
-        "Where the store is somebody else's, it is no cost of the cluster's; on the same processors it takes them.",
+        "A store that a provider runs is no cost of the cluster's; one on the same machine competes with the nodes.",
         824,
     ),
 )

@@ -27,7 +27,7 @@ HEADER = struct.pack(">I", MAGIC) + bytes([len(NAME)]) + NAME.encode() + struct.
 
 
 def keystore(entries: Mapping[str, str]) -> bytes:
-    """The content of the file. Needs cryptography, which moto brings, and so whoever has an S3 store."""
+    """The content of the file. Needs cryptography, which moto, of every S3 store here, brings."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     salt, iv = secrets.token_bytes(SALT), secrets.token_bytes(IV)

@@ -43,7 +43,7 @@ def test_every_extra_is_in_all_and_in_the_docs() -> None:
     assert all(f"`{each}`" in page for each in named)
 
 
-def test_large_packages_are_nobodys_need() -> None:
+def test_no_large_package_is_needed() -> None:
     """pyarrow reads in tests what we write; cryptography is of secured labs alone."""
     needed = {re.split(r"[<>=;\[ ]", each)[0] for each in PROJECT["dependencies"]}
     assert not needed & {"pyarrow", "cryptography", "boto3", "moto", "docker", "aiohttp"}
@@ -55,4 +55,4 @@ def test_experiments_that_the_docs_run_are_shipped() -> None:
     own = {"zone-goes-dark", "zone-out"}  # of `init`, and of the staging box
     for page in pages:
         named = re.findall(r"\b(?:run|plan|validate) experiments/([\w/-]+)\.yaml", page.read_text())
-        assert set(named) - own <= set(shipped.names()), page.name
+        assert set(named) - own <= set(shipped.files()), page.name

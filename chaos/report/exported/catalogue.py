@@ -47,7 +47,7 @@ KINDS = {
     "second": "one an operation and second in which requests were due",
     "failure": "one an operation, second and reason for which requests failed",
     "sli": "one a value of an SLI",
-    "annotation": "one a change that somebody made, or a moment at which the run was stopped",
+    "annotation": "one a change, or a moment at which the run was stopped",
 }
 """Kinds of documents."""
 
@@ -64,7 +64,7 @@ FIELDS = (
     Field("seconds", "double", ("run", "phase"), "how long it lasted"),
     Field("outcome", "keyword", ("run",), "pass, weakness, inconclusive, aborted or error"),
     Field("exit_code", "integer", ("run",), "that of the command"),
-    Field("clean", "boolean", ("run",), "whether all was taken back; absent where nobody recorded it"),
+    Field("clean", "boolean", ("run",), "whether all was taken back; absent where it was not recorded"),
     Field("headline", "text", ("run",), "what decides, in a sentence"),
     Field("topology", "keyword", ("run",), "the topology's name"),
     Field("target", "keyword", ("run",), "what it ran on: local, docker, existing"),

@@ -22,8 +22,8 @@ opensearch-chaos export RUN... --to openmetrics -o runs.om                      
 ```
 
 Both take any number of runs, of any version of this tool. Each run is judged again from its history. What is not known
-is absent, never zero: an SLI without an answer, a value that could not be measured, the latency of requests that nobody
-answered, a fault that is not proven to be in effect. Closed loops have no availability, so they have no seconds. Times
+is absent, never zero: an SLI without an answer, a value that could not be measured, the latency of requests without
+an answer, a fault that is not proven to be in effect. Closed loops have no availability, so they have no seconds. Times
 are those of the wall clock of the machine that ran. `--redact` replaces names, addresses and paths as `report --redact`
 does. Without `-o` the text goes to standard output.
 `--to elle` and `--to elle-reads` write histories for elle-cli into a folder ([statistics](statistics.md)).

@@ -154,7 +154,7 @@ class LocalDisks:
         self._run(node, "mount", "-t", "ext4", "-o", OPTIONS, f"/dev/{self._loop(node).name}", str(self.path(node)))
 
     def _beside(self, node: str) -> AbstractContextManager[None]:
-        """A program outlives its caller, and whoever sweeps the lab must find it: in the node's host, and for a
+        """A program outlives its caller, and cleaning up the lab must find it: in the node's host, and for a
         service's disk in that of the first node."""
         topology = self._lab.topology
         return self._lab.beside(topology.nodes[0].name if node in topology.services else node)

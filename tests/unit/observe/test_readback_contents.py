@@ -159,7 +159,7 @@ def test_two_numbers_that_make_up_for_each_other_are_overlooked_until_one_more_i
     assert {"w-5", "w-6", "w-9"} <= set(read(copy, at_once=at_once).inside.wrong)
 
 
-def test_a_document_that_nobody_wrote_spoils_nobody_elses_content(at_once: bool) -> None:
+def test_a_document_that_the_load_did_not_write_spoils_no_other_content(at_once: bool) -> None:
     copy = FakeCopy.of([*IDS, "w-999"])
     alien = Document.of("w-1")
     alien.id, alien.values = "someone-elses", {"seq": 7}

@@ -137,7 +137,7 @@ def test_at_first_and_after_a_hole_the_time_before_is_asked_for(asker: AlertAske
     story.status, story.before = 2.0, [3.0, 2.0, 1.0, 0.0]
     assert asker.ask().value == 0.0  # for 3 s
     assert [then(asker, clock, 2.0).value for _ in range(4)] == [0.0, 0.0, 0.0, 1.0]
-    story.before = [30.0, 29.0, 2.0, 1.0, 0.0]  # it was well in between, while nobody asked
+    story.before = [30.0, 29.0, 2.0, 1.0, 0.0]  # it was well in between, while it was not asked
     assert then(asker, clock, 10.0).value == 0.0
     starts = [each for each in story.asked if "start" in each]
     assert len(starts) == 2 and float(starts[0]["end"]) - float(starts[0]["start"]) == pytest.approx(11.0)
