@@ -215,6 +215,12 @@ def chosen(ours: Ids, shards: int, routing_shards: int, seed: int) -> dict[int, 
     return found
 
 
+def reads_all(some: int, of: int) -> bool:
+    """Whether ``some`` documents ``of`` a copy's are half or more: all are read then, which costs less than to ask for
+    them by their ids."""
+    return 2 * some >= of
+
+
 def look_inside(
     copy: CopySearch,
     ids: Ids,
@@ -332,7 +338,7 @@ def _searched(
     if not some:
         return
     size = sources_page(some, inside) if source else PAGE
-    everything = 2 * len(some) >= len(ids)
+    everything = reads_all(len(some), len(ids))
     groups: Iterator[list[str]] = iter([[]]) if everything else _parts(some, size)
     for named in groups:
         which: dict[str, Any] = {"match_all": {}} if everything else copy.named(named)

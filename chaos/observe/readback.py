@@ -63,6 +63,7 @@ from chaos.observe.contents import (
     chosen,
     look_inside,
     odd,
+    reads_all,
     sources_page,
 )
 from chaos.observe.copies import CopySearch, NotRead, Page, Shared, odd_answer, page
@@ -182,7 +183,8 @@ class Asked:
     """What is asked of each copy.
 
     ``wanted``: by shard, the documents that are looked into. ``at_once``: their sources are asked for together with doc
-    values, because every document's is wanted: OpenSearch then takes it from the disk, and decompresses it, once.
+    values, because half of the documents' or more are wanted: OpenSearch then takes each from the disk, and
+    decompresses it, once.
     ``window``: how many documents an answer may have.
     """
 
@@ -366,7 +368,8 @@ class Reading:
         ours = _ours(acknowledged, fates)
         wanted = chosen(ours, self.shards, self.routing_shards, seed)
         workload = of_held(workload, fates.held if fates is not None else None)
-        self._asked = Asked(workload, wanted, seed, window, automatic=automatic, at_once=len(ours) <= SOURCES)
+        at_once = reads_all(sum(len(each.sources) for each in wanted.values()), len(ours))
+        self._asked = Asked(workload, wanted, seed, window, automatic=automatic, at_once=at_once)
         self.reads: list[CopyRead] = []
         self.destroyed: set[int] = set()
         self._behind: dict[Place, Lag | None] | None = None

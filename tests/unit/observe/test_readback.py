@@ -497,6 +497,23 @@ def test_a_document_that_is_wrong_is_read_again_before_it_is_said_to_be(monkeypa
     assert always.found()["wrong_content"] == ["w-3"] and always.slept == [2.0, 5.0, 10.0]
 
 
+@pytest.mark.parametrize(("sources", "at_once"), [(2, True), (1, True), (0, False)])
+def test_sources_come_with_doc_values_where_they_are_wanted_of_half_of_the_documents(
+    monkeypatch: pytest.MonkeyPatch, sources: int, at_once: bool
+) -> None:
+    ways = []
+
+    class Noted(Late):
+        def read(self, lab: Any, copy: ShardCopy, asked: Asked) -> CopyRead:
+            assert len(asked.wanted[0].sources) == sources
+            ways.append(asked.at_once)
+            return super().read(lab, copy, asked)
+
+    monkeypatch.setattr("chaos.observe.contents.SOURCES", sources)
+    Noted(monkeypatch, 0).found()
+    assert ways == [at_once, at_once]
+
+
 def test_a_copy_that_cannot_be_read_is_asked_again_before_it_is_unread(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node joins, and the cluster is green, before it answers HTTP."""
 
