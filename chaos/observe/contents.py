@@ -28,6 +28,7 @@ the documents of that page are looked at one by one.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice, pairwise
@@ -147,10 +148,13 @@ class Contents:
         for kind, numbers in ids.kinds():
             for first in range(0, len(numbers), AT_A_TIME):
                 part = numbers[first : first + AT_A_TIME].astype(np.int64)
-                if kind == KINDS[KEY]:
-                    yield kind, part, as_column([self.value(f"{kind}-{number}", name) for number in part.tolist()])
-                else:
-                    yield kind, part, self.workload.columns(kind, part, (name,))[name]
+                yield kind, part, self.column(kind, part, name)
+
+    def column(self, kind: str, numbers: Ints, name: str) -> npt.NDArray[Any]:
+        """The values of a field by which documents of a kind of ours must be found."""
+        if kind == KINDS[KEY]:
+            return as_column([self.value(f"{kind}-{number}", name) for number in numbers.tolist()])
+        return self.workload.columns(kind, numbers, (name,))[name]
 
     def value(self, id: str, name: str) -> Any:
         """The value by which a document must be found: the right one, or of others what the doc values hold."""
@@ -229,11 +233,13 @@ def look_inside(
     seed: int,
     judged: Callable[[bytes], Sourced],
     already: Ids | None = None,
+    repeats: Mapping[str, Numbers] | None = None,
 ) -> None:
     """Compare source and index of the documents ``wanted`` of a copy that holds ``ids``; adds to ``inside``.
 
     ``judged``: makes a :class:`Sourced` of an answer, which copies may share. ``already``: documents whose sources were
-    compared when they were listed; of those only the index is asked. None: no source was.
+    compared when they were listed; of those only the index is asked. None: no source was. ``repeats``: of ``ids`` those
+    that the copy holds more than once, see :class:`~chaos.observe.idsets.Collected`: each is found as often.
 
     Doc values have been compared before (:func:`odd`). Never raises for what the cluster answers: what
     was found stands, and ``inside.error`` says why there is no more. A write that nobody has heard of since the faults
@@ -265,9 +271,10 @@ def look_inside(
             inside.compared = inside.indexed | compared.ids() if already is None else already
         if gone := len(sources) - len(inside.compared):
             inside.error = f"{gone} documents did not come again when their source was asked for"
-        _ids(copy, list(here), inside)
+        repeats = repeats or {}
+        _ids(copy, list(here), inside, _among(here, repeats))
         for name in inside.workload.fields:
-            _points(copy, ids, here, name, inside)
+            _points(copy, ids, here, name, inside, repeats)
         if inside.workload.text:
             texts = Ids.of([id for id in here if inside.text(id)])
             _phrases(copy, list(texts.drawn(seed, PHRASES)), inside)
@@ -394,19 +401,30 @@ def _by_which(missing: set[str], more: set[str]) -> str:
 # ---- ids, numbers, phrases -------------------------------------------------------------------------------------
 
 
-def _ids(copy: CopySearch, here: list[str], inside: Contents) -> None:
-    """Every document is found by its id."""
+def _among(ids: Ids, repeats: Mapping[str, Numbers]) -> dict[str, Ints]:
+    """The repeats of ``ids`` alone."""
+    found = {}
+    for kind, numbers in repeats.items():
+        wide = numbers.astype(np.int64)
+        found[kind] = wide[ids.has(np.full(len(wide), KINDS.index(kind), np.int8), wide)]
+    return found
+
+
+def _ids(copy: CopySearch, here: list[str], inside: Contents, repeats: Mapping[str, Ints]) -> None:
+    """Every document is found by its id, as often as the copy holds it."""
+    again = Counter(f"{kind}-{number}" for kind, numbers in repeats.items() for number in numbers.tolist())
     for part in _parts(here, WHOLE):
         query = copy.named(part)
-        if copy.count(query) != len(part):
+        if copy.count(query) != len(part) + sum(again[id] for id in part if id in again):
             for id in set(part) - _found(copy, query):
                 inside.blame(id, "index", "not found by its id")
 
 
-def _points(copy: CopySearch, ids: Ids, here: Ids, name: str, inside: Contents) -> None:
+def _points(copy: CopySearch, ids: Ids, here: Ids, name: str, inside: Contents, repeats: Mapping[str, Numbers]) -> None:
     """Every document is found by its number, and none by a number that it has not.
 
-    Asked for are the numbers of the documents ``here``. All of ``ids`` that have one of them must be found.
+    Asked for are the numbers of the documents ``here``. All of ``ids`` that have one of them must be found, and
+    ``repeats`` once more each.
     """
     each = [values for _, _, values in inside.expected(here, name)]
     if not all(values.dtype == np.int64 for values in each):
@@ -421,6 +439,8 @@ def _points(copy: CopySearch, ids: Ids, here: Ids, name: str, inside: Contents) 
     counts = np.zeros(len(sets), np.int64)
     for _, _, part in inside.expected(holders, name):
         counts += _counted(part, values, sets)
+    for kind, numbers in _among(holders, repeats).items():
+        counts += _counted(inside.column(kind, numbers, name), values, sets)
     strangers = {} if alone else {id: inside.value(id, name) for id in holders.others}
     counts += _counted(as_column([each for each in strangers.values() if type(each) is int]), values, sets)
     for asked, count in zip(sets, counts.tolist(), strict=True):

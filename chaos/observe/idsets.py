@@ -229,9 +229,14 @@ _NONE: Numbers = np.empty(0, np.uint32)
 
 
 class Collected:
-    """Ids as they come, in any order, some of them more than once."""
+    """Ids as they come, in any order, some of them more than once.
+
+    ``repeats``: by kind, the number of each id that came again, once for every time that it did; known after
+    :meth:`ids_and_twice`.
+    """
 
     def __init__(self) -> None:
+        self.repeats: dict[str, Numbers] = {}
         self._numbers: dict[str, list[Numbers]] = {}
         self._others: list[str] = []
         self._waiting: list[str] = []
@@ -269,7 +274,8 @@ class Collected:
                 every.sort()
                 again = every[1:] == every[:-1]
                 if again.any():
-                    twice[kind] = np.unique(every[1:][again])
+                    self.repeats[kind] = every[1:][again]
+                    twice[kind] = np.unique(self.repeats[kind])
                     every = np.concatenate([every[:1], every[1:][~again]])
             numbers[kind] = every
             pages.append(every)

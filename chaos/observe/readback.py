@@ -245,7 +245,8 @@ def _read_searched(searched: CopySearch, copy: ShardCopy, asked: Asked, *, at_on
         finally:
             result.ids, result.twice = collected.ids_and_twice()
         judged = compared.ids() if at_once else None
-        look_inside(searched, result.ids, wanted, result.inside, asked.seed, asked.sourced, judged)
+        seed, repeats = asked.seed, collected.repeats
+        look_inside(searched, result.ids, wanted, result.inside, seed, asked.sourced, judged, repeats)
     except NotRead as error:
         result.error = str(error)
     except UNREADABLE as error:

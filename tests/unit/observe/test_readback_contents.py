@@ -291,6 +291,19 @@ def test_an_odd_answer_is_no_traceback(at_once: bool) -> None:
         assert read(copy, at_once=at_once).inside.error
 
 
+def test_documents_that_are_there_more_than_once_are_counted_so_and_not_looked_for_one_by_one(at_once: bool) -> None:
+    copy = FakeCopy.of(IDS)
+    read(copy, at_once=at_once)
+    usual = len(copy.asked)
+    copy = FakeCopy.of([*IDS, "w-3", "w-3", "w-5"])
+    found = read(copy, at_once=at_once)
+    assert found.twice == {"w-3", "w-5"} and found.inside.wrong == {}
+    assert len(copy.asked) == usual
+
+    copy.documents[-1].points["seq"] += 1
+    assert {"index"} == set(read(copy, at_once=at_once).inside.wrong["w-5"])
+
+
 # ---- samples ---------------------------------------------------------------------------------------------------
 
 
