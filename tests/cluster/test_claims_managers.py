@@ -1,0 +1,155 @@
+"""What the sources claim of cluster managers and admin APIs, asked of one real cluster of six nodes.
+
+As in ``test_claims_ingestion.py``, a test is named after the claim whose answer it shows, and asserts what is seen.
+What calls cost, and what larger clusters would need, is measured elsewhere (docs/cluster-managers.md).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from claimskit import GREEN_SECONDS, INDEX, ask, create, drop, lab_of, put
+
+from chaos.opensearch.views import administer, await_green, elected
+from chaos.targets.labs.local import LocalLab
+
+pytestmark = pytest.mark.full
+ASKED = "a-data"
+TERM = "internal:monitor/term"
+TRACER = "logger.org.opensearch.transport.TransportService.tracer"
+READS = (
+    "_cat/aliases",
+    "_cat/allocation",
+    "_cat/cluster_manager",
+    "_cat/count",
+    "_cat/fielddata",
+    "_cat/health",
+    "_cat/indices",
+    "_cat/master",
+    "_cat/nodeattrs",
+    "_cat/nodes",
+    "_cat/pending_tasks",
+    "_cat/plugins",
+    "_cat/recovery",
+    "_cat/repositories",
+    "_cat/segment_replication",
+    "_cat/segments",
+    "_cat/shards",
+    "_cat/tasks",
+    "_cat/templates",
+    "_cat/thread_pool",
+    "_cluster/decommission/awareness/zone/_status",
+    "_cluster/health",
+    "_cluster/pending_tasks",
+    "_cluster/routing/awareness/zone/weights",
+    "_cluster/settings",
+    "_cluster/state",
+    "_cluster/stats",
+)
+"""Reads of _cat and _cluster that a cluster answers without a name of something that it must have; _cat/master is the
+old name of _cat/cluster_manager."""
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[LocalLab]:
+    """Three zones, a cluster manager and a data node each."""
+    with lab_of("3az") as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _no_index_is_left(lab: LocalLab) -> Iterator[None]:
+    yield
+    drop(lab)
+
+
+def body_of(lab: LocalLab, path: str) -> bytes:
+    client = lab.client(ASKED, timeout=30)
+    try:
+        status, body = client.fetch("GET", path)
+    finally:
+        client.close()
+    assert status == 200, (path, body[:300])
+    return body
+
+
+def leaves(answer: Any) -> int:
+    """How many values a JSON object has at its ends."""
+    return sum(map(leaves, answer.values())) if isinstance(answer, dict) else 1
+
+
+def test_ad_3_the_state_of_six_nodes_one_index_and_three_shards_has_half_the_claimed_size_or_less(
+    lab: LocalLab,
+) -> None:
+    """15 KB are claimed. Here there are no plugins, templates or policies, which a managed cluster has."""
+    create(lab, {"number_of_shards": 3, "number_of_replicas": 1})
+    compact, pretty = (len(body_of(lab, f"/_cluster/state{how}")) for how in ("", "?pretty"))
+    print(f"the state has {compact} bytes as JSON, {pretty} with spaces")
+    assert len(lab.topology.nodes) == 6 and 2_000 < compact < 7_500
+
+
+def test_ad_6_which_reads_ask_the_manager_for_its_term(lab: LocalLab) -> None:
+    """By the requests that the asked node says it has sent, which its own log has."""
+    create(lab, {"number_of_shards": 1})
+    assert await_green(lab, GREEN_SECONDS)[0] and elected(lab) != ASKED
+    put(lab, {"transport.tracer.include": f"{TERM}*", TRACER: "TRACE"})
+    checked = set()
+    try:
+        for path in READS:
+            since = lab.log_end(ASKED)
+            body_of(lab, f"/{path}")
+            if any(f"[{TERM}]" in line and "sent to" in line for line in lab.log_lines(ASKED, since)):
+                checked.add(path)
+    finally:
+        put(lab, {"transport.tracer.include": None, TRACER: None})
+    print(f"{len(checked)} of {len(READS)}, not {', '.join(sorted(set(READS) - checked))}")
+    assert len(checked) == 17 and {"_cat/indices", "_cat/shards", "_cluster/state"} <= checked
+    assert not checked & {"_cat/health", "_cluster/health", "_cat/pending_tasks", "_cluster/pending_tasks"}
+
+
+def test_ad_8_a_copy_has_some_150_statistics_in_20_groups_and_4_kb(lab: LocalLab) -> None:
+    create(lab, {"number_of_shards": 3, "number_of_replicas": 2})
+    assert await_green(lab, GREEN_SECONDS)[0]
+    answer = json.loads(body_of(lab, f"/{INDEX}/_stats?level=shards"))
+    copies = [copy for copies in answer["indices"][INDEX]["shards"].values() for copy in copies]
+    groups, values = {len(copy) for copy in copies}, {leaves(copy) for copy in copies}
+    sizes = [len(json.dumps(copy, separators=(",", ":"))) for copy in copies]
+    print(f"{len(copies)} copies of {groups} groups, {values} values, {min(sizes)} to {max(sizes)} bytes")
+    assert len(copies) == 9 and groups <= set(range(18, 25)) and values <= set(range(130, 190))
+    assert all(3_500 < size < 5_500 for size in sizes)
+
+
+def test_ad_12_pages_list_each_index_once_while_indices_come_and_go(lab: LocalLab) -> None:
+    stay = [f"{INDEX}-stays-{n}" for n in range(12)]
+    for name in stay:
+        create(lab, {"number_of_shards": 1, "number_of_replicas": 0}, name=name)
+    seen: list[str] = []
+    token: str | None = None
+    for page in range(20):
+        path = "/_list/indices?format=json&size=5&sort=asc" + (f"&next_token={quote(token, safe='')}" if token else "")
+        answer = json.loads(body_of(lab, path))
+        assert len(answer["indices"]) <= 5
+        seen += [row["index"] for row in answer["indices"]]
+        token = answer["next_token"]
+        if token is None or token == "null":
+            break
+        create(lab, {"number_of_shards": 1, "number_of_replicas": 0}, name=f"{INDEX}-comes-{page}")
+        if page:
+            assert administer(lab, "DELETE", f"/{INDEX}-comes-{page - 1}")[0] == 200
+    assert [name for name in seen if name in stay] == stay and page >= 2, seen
+    assert ask(lab, ASKED, "GET", "/_list/indices?format=json&size=1000000")[0] == 400  # a page has a most
+
+
+def test_ad_16_a_node_has_as_many_transport_threads_as_processors(lab: LocalLab) -> None:
+    status, answer = ask(lab, ASKED, "GET", f"/_nodes/{ASKED}/os")
+    assert status == 200
+    (node,) = answer["nodes"].values()
+    said = body_of(lab, f"/_nodes/{ASKED}/hot_threads?threads=1000&ignore_idle_threads=false&interval=100ms").decode()
+    workers = set(re.findall(r"\[transport_worker\]\[T#(\d+)\]", said))
+    print(f"{len(workers)} workers, {node['os']['allocated_processors']} processors")
+    assert len(workers) == node["os"]["allocated_processors"]
