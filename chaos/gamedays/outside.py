@@ -29,7 +29,7 @@ from chaos.base.access import Access, distrust
 from chaos.base.addresses import PORTS
 from chaos.base.ages import CLOCKS_SECONDS, answered, untimely
 from chaos.base.errors import ChaosError, InvalidInput, MissingPrerequisite
-from chaos.base.sigv4 import INSTALL
+from chaos.base.extras import AWS
 from chaos.base.text import one_line, printable
 from chaos.definitions.gameday import CloudWatchGuard, GameDay, Guard, HttpGuard, ProgramGuard
 from chaos.definitions.loading import load_rules
@@ -323,7 +323,9 @@ class CloudWatch:
             from botocore.config import Config
             from botocore.exceptions import BotoCoreError, ClientError, ProfileNotFound
         except ImportError:
-            raise MissingPrerequisite("a guard of CloudWatch needs the Python package boto3", remedy=INSTALL) from None
+            raise MissingPrerequisite(
+                "a guard of CloudWatch needs the Python package boto3", remedy=AWS.install
+            ) from None
         self._client_error, self._failures = ClientError, (BotoCoreError, OSError)
         half = float(guard.timeout) / 2
         once = {"total_max_attempts": 1, "mode": "standard"}
