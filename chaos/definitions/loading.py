@@ -566,12 +566,27 @@ def _problems(error: ValidationError, model: type[BaseModel]) -> Iterator[Proble
         elif detail["type"] == "extra_forbidden":
             known, key = _keys(model, loc[:-1]), str(loc[-1])
             meant = MEANT[key] if MEANT.get(key) in known else key
-            yield Problem(loc, f'unknown key "{key}": {did_you_mean(meant, known)}', at_key=True)
+            hint = _elsewhere(model, loc) or did_you_mean(meant, known)
+            yield Problem(loc, f'unknown key "{key}": {hint}', at_key=True)
         elif detail["type"] == "missing":
             expected = _description(model, loc)
             yield Problem(loc, f'"{loc[-1]}" is missing{f": expected {expected}" if expected else ""}')
         else:
             yield Problem(loc, f"{_name(loc)}{_says(detail)}")
+
+
+STEPS = {"do": "inject", "inject": "do"}
+"""Where a phase's steps stand that somebody may have written under the other key."""
+
+
+def _elsewhere(model: type[BaseModel], loc: Loc) -> str | None:
+    """For a step under the wrong key of a phase: under which one it belongs. ``restart`` is ``node.restart``, too."""
+    if len(loc) < 2 or (other := STEPS.get(str(loc[-2]))) is None:
+        return None
+    key = str(loc[-1])
+    found = [each for each in _keys(model, (*loc[:-2], other)) if each == key or each.endswith(f".{key}")]
+    what = "a fault, which is proven" if other == "inject" else "an action"
+    return f"{found[0]} is {what}: expected it under {other}" if found else None
 
 
 def _name(loc: Loc) -> str:
