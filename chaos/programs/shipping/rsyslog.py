@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import socket
 import subprocess
 import time
@@ -83,7 +84,7 @@ def unpacked() -> Path:
 
 def how_to_get() -> str:
     """One line of shell that unpacks it, and installs and starts nothing."""
-    folder = unpacked()
+    folder = shlex.quote(str(unpacked()))
     return (
         f"mkdir -p {folder} && cd {folder} && apt-get download {' '.join(PACKAGES)} && "
         "for package in *.deb; do dpkg -x $package .; done"
