@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chaos.base.errors import SEVERITY, Aborted, ChaosError, Exit, InvalidInput, Lacking
-from chaos.commands.common import ask_slis, on_known, print_verdict, say, say_error
+from chaos.commands.common import ask_ready, on_known, print_verdict, say, say_error
 from chaos.commands.planned import THE_CLUSTER, Planned
 from chaos.commands.planning_on import planned, show
 
@@ -47,7 +47,7 @@ def runs_on(
     if dry_run:
         for each in every:
             show(each)
-        ask_slis(experiments)
+        ask_ready(experiments)
         return Exit.PASS
     refuse_leftovers()
     codes: list[Exit] = []

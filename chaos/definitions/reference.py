@@ -51,6 +51,7 @@ EXPERIMENT = {
     "GuardCommand": "guards.command",
     "SliLimit": "guards.sli.NAME",
     "Controller": "controller",
+    "Program": "programs.NAME",
     "VaryFile": "vary",
     "SideFile": "vary.sides.NAME",
     "ProtectionFile": "vary.protection",

@@ -127,6 +127,9 @@ def refused_caps(experiment: Experiment, target: Existing) -> list[Row]:
     if load.rolled is not None:
         says = "the load's index is a data stream or an alias, and on a cluster that is not ours it is one index"
         return [Row("caps", Sign.BLOCKS, says, "leave data_stream, alias and rollover out")]
+    if experiment.programs:
+        says = f"the program {next(iter(experiment.programs))} sends what no cap of ours can hold"
+        return [Row("caps", Sign.BLOCKS, says, "leave programs out, or run this on a lab")]
     rate = most_requests(experiment) + LEAST_LOOKS * looking(experiment)
     copies = topology.shards * (topology.replicas + 1)
     if experiment.controller is not None:

@@ -164,6 +164,13 @@ def steps(
             "step": f"failover controllers in zones {zones} {does}, from before the load on",
             "inverse": _back_of(experiment.controller),
         }
+    for program in experiment.programs.values() if experiment.phases else ():
+        yield {
+            "phase": experiment.phases[0].name,
+            "step": f"begin beside the load, {program.describe()}",
+            "inverse": "it is told to end when the last phase is over, and ended with all of its session "
+            f"{program.within.text} later",
+        }
     for phase in experiment.phases:
         for name in phase.undo:
             yield {"phase": phase.name, "step": f"undo {name}", "inverse": None}
