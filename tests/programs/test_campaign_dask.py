@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 import time
 import urllib.request
 from collections import Counter
@@ -19,7 +20,6 @@ import tlskit
 from daskkit import Cluster, Running
 from programs.test_campaign import assert_plan_is_committed, awaited, commits, runs, state_of
 
-from chaos import cli
 from chaos.base.errors import ChaosError, Exit, InvalidInput
 from chaos.campaign import dask_cluster, progress
 from chaos.campaign.dask_cluster import Tls
@@ -124,22 +124,64 @@ def test_a_stop_ends_the_run_in_order_and_keeps_nothing_of_it(
     assert attempts_of(file, store) == {Ended.STOPPED: 1}
 
 
+@pytest.fixture
+def commands(cluster: Cluster) -> list[subprocess.Popen[bytes]]:
+    """Processes of the command line: none outlives its test."""
+    return cluster.processes
+
+
 def test_campaign_run_is_on_dask_where_it_is_installed(
-    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, store: Path, commands: list[subprocess.Popen[bytes]]
 ) -> None:
-    (machine,) = machines(tmp_path, 1)
-    monkeypatch.setenv(daskkit.MACHINE, str(machine))
+    """And a SIGTERM ends its run in order, with the exit code that a stop has; the same command goes on."""
+    (machine,) = machines(tmp_path, 1, seconds=60)
     file = campaign(tmp_path, store, 1)
-    monkeypatch.setattr("chaos.commands.campaign._refuse_unfit", lambda matrix, out: None)
-    monkeypatch.setattr("chaos.commands.campaign_dask.make", daskkit.make)
-    monkeypatch.setattr("chaos.commands.campaign_dask.examine", daskkit.examine)
-    monkeypatch.setattr("sys.argv", ["opensearch-chaos", "campaign", "run", str(file)])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    out, err = capsys.readouterr()
-    assert ended.value.code == 0 and "campaign stand-in: 2 committed, 0 attempts failed, 0 surplus, 0 left" in out
-    assert "Dask's dashboard: http://127.0.0.1:" in err and err.count("committed: no-fault 3az-standby") == 2
+    commands.append(daskkit.started(file, machine))
+    awaited(lambda: runs(machine), "no run began")
+    commands[0].send_signal(signal.SIGTERM)
+    assert commands[0].wait(60) == Exit.ABORTED
+    assert [line["asked"] for line in runs(machine, "ended")] == [True] and commits(store) == {}
+    kit.behave(machine)
+    commands.append(daskkit.started(file, machine))
+    assert commands[1].wait(120) == 0
+    log = (machine / "command.log").read_text()
+    assert "campaign stand-in: 2 committed, 0 attempts failed, 0 surplus, 0 left" in log
+    assert log.count("Dask's dashboard: http://127.0.0.1:") == 2 and log.count("committed: no-fault 3az-standby") == 2
     assert_plan_is_committed(file, store)
+
+
+@pytest.mark.full
+def test_a_command_that_is_killed_takes_its_run_with_it(
+    tmp_path: Path, store: Path, commands: list[subprocess.Popen[bytes]]
+) -> None:
+    (machine,) = machines(tmp_path, 1, seconds=60)
+    file = campaign(tmp_path, store, 1)
+    commands.append(daskkit.started(file, machine))
+    awaited(lambda: runs(machine), "no run began")
+    commands[0].kill()
+    commands[0].wait(10)
+    awaited(lambda: runs(machine, "ended"), "the run outlived its command")
+    assert runs(machine, "ended")[0]["asked"] and commits(store) == {}
+    assert state_of(file, store).lost == 1
+
+
+@pytest.mark.full
+def test_runs_under_way_outlive_a_client_that_is_killed(
+    tmp_path: Path, store: Path, cluster: Cluster, commands: list[subprocess.Popen[bytes]]
+) -> None:
+    (machine,) = machines(tmp_path, 1, seconds=3)
+    file = campaign(tmp_path, store, 2)
+    cluster.start_scheduler()
+    cluster.start_worker(machine)
+    commands.append(daskkit.started(file, tmp_path / "client", "--scheduler", cluster.address))
+    awaited(lambda: runs(machine), "no run began")
+    commands[-1].kill()
+    commands[-1].wait(10)
+    awaited(lambda: len(commits(store)) == 2, "the block under way was not made to its end")
+    commands.append(daskkit.started(file, tmp_path / "client", "--scheduler", cluster.address))
+    assert commands[-1].wait(120) == 0
+    assert_plan_is_committed(file, store)
+    assert len(runs(machine)) == 4 and attempts_of(file, store) == {None: 4}
 
 
 # -- many

@@ -194,3 +194,34 @@ def executor(file: Path, store: Path, client: Any, *, stop: Any = None, matrix: 
         **more,
     )
     return Running(made, lines)
+
+
+def started(file: Path, machine: Path, *options: str) -> subprocess.Popen[bytes]:
+    """``campaign run FILE`` as a process of its own, whose runs are a stand-in; what it prints is in
+    ``machine/command.log``."""
+    machine.mkdir(parents=True, exist_ok=True)
+    path = os.pathsep.join([str(HERE), str(kit.ROOT)])
+    with open(machine / "command.log", "ab") as log:
+        return subprocess.Popen(
+            [sys.executable, __file__, "campaign", "run", str(file), *options],
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "PYTHONPATH": path, MACHINE: str(machine)},
+            start_new_session=True,
+        )
+
+
+def main() -> None:
+    """The command line, but for the child's program and what a machine needs for a lab."""
+    import daskkit  # by its name, so that workers elsewhere find its functions
+
+    from chaos import cli
+    from chaos.commands import campaign, campaign_dask
+
+    campaign._refuse_unfit = lambda matrix, out: None
+    campaign_dask.make, campaign_dask.examine = daskkit.make, daskkit.examine
+    cli.main()
+
+
+if __name__ == "__main__":
+    main()
