@@ -224,6 +224,7 @@ class Execution(Loading, Phases, Closing):
                 "id": lab.id,
                 "shares_processors": target.shares_processors,
                 **({"accepts": list(target.accepts)} if target.accepts else {}),
+                **({} if self.there is None else {"cluster": plan.cluster_digest(self.there.lab.target)}),
                 "nodes": [{"name": n.name, "zone": n.zone, "roles": list(n.roles)} for n in experiment.topology.nodes],
                 "client_hosts": [host.name for host in lab.wiring.clients],
                 "pulsed": self.pulsed,

@@ -375,6 +375,11 @@ def _usable() -> dict[str, Any]:
     return {"processors": sorted(sorted(mine.sets, key=len)[0]), "of": len(usable.online()), "quota": mine.quota}
 
 
+def cluster_digest(target: Existing) -> str:
+    """Which cluster it is, for comparisons: a digest of its UUID, 16 hexadecimal digits."""
+    return hashlib.sha256(target.written.identity.cluster_uuid.encode()).hexdigest()[:16]
+
+
 def there(target: Existing) -> list[str]:
     """What a reader must know of a run on a cluster that exists."""
     file, access = target.written, target.written.access
