@@ -76,6 +76,8 @@ EXISTING = {
     "FisFile": "fis",
     "Instances": "fis.instances",
     "DomainFile": "domain",
+    "KubernetesFile": "kubernetes",
+    "KubernetesIdentity": "kubernetes.identity",
 }
 GAMEDAY = {
     "Step": "experiments",

@@ -132,6 +132,7 @@ class Box:
             reporter.line("giving each machine the image of OpenSearch")
             list(pool.map(lambda machine: self._import(made, machine, made.opensearch_image), MACHINES_OF_ZONES))
         stop.check()
+        _create(api, manifests.volumes({each.name: str(self.layout.volume(each.zone)) for each in MACHINES_OF_ZONES}))
         _create(api, manifests.opensearch(made.version, made.command, made.opensearch_name, made.preload))
         self._await_opensearch(api, stop)
         _create(api, manifests.shop(searches, writes))
@@ -160,6 +161,7 @@ class Box:
             for hidden in plan.HIDDEN:
                 plan.stand_in(state, hidden).mkdir(parents=True)
             (state / "kernel").mkdir()
+            layout.volume(machine.zone).mkdir()
             for name, value in plan.KERNEL.items():
                 plan.kernel_file(state, name).write_text(f"{value}\n")
             wanted = plan.worker(layout, machine, made.programs, keep)

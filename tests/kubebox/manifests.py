@@ -6,12 +6,12 @@ once for the dedicated cluster managers, once for the data nodes. docs/kubernete
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kubebox import images
-from kubebox.plan import DOMAIN, ZONE_LABEL
+from kubebox.plan import DOMAIN, ZONE_LABEL, ZONES
 
 Object = dict[str, Any]
 SEARCH, SHOP, OTHERS = "search", "shop", "others"
@@ -23,17 +23,20 @@ HTTP, TRANSPORT, METRICS, PODS_PORT = 9200, 9300, 9600, 8080
 HOME = "/usr/share/opensearch"
 UID = 1000
 ORDERS = "orders"
+LOCAL, SIZE = "local", "1Gi"
+"""The class of volumes, each of which is a folder of one machine, and what each claims to have."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """One release of the chart. ``heap`` in MiB."""
+    """One release of the chart. ``heap`` in MiB; ``claims``: its data are in volumes that outlive its pods."""
 
     release: str
     name: str
     roles: tuple[str, ...]
     heap: int
     replicas: int = 3
+    claims: bool = False
 
     @property
     def full_name(self) -> str:
@@ -54,7 +57,7 @@ class Group:
 
 
 MANAGERS = Group("managers", "master", ("cluster_manager",), 256)
-DATA = Group("data", "data", ("data", "ingest"), 512)
+DATA = Group("data", "data", ("data", "ingest"), 512, claims=True)
 GROUPS = (MANAGERS, DATA)
 
 
@@ -68,6 +71,27 @@ def opensearch(version: str, command: Sequence[str], image: str, preload: str | 
     for group in GROUPS:
         found += [*services(group, version), budget(group, version)]
         found.append(stateful_set(group, version, command, image, preload))
+    return found
+
+
+def volumes(folders: Mapping[str, str]) -> list[Object]:
+    """A volume on each machine, for a pod of the data nodes, and their class. ``folders``: machine → folder."""
+    kind = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
+    found: list[Object] = [
+        {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": LOCAL}, **kind}
+    ]
+    for machine, folder in folders.items():
+        here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [machine]}
+        spec = {
+            "capacity": {"storage": SIZE},
+            "accessModes": ["ReadWriteOnce"],
+            "persistentVolumeReclaimPolicy": "Retain",
+            "storageClassName": LOCAL,
+            "local": {"path": folder},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
+        }
+        meta = {"name": f"{DATA.name}-{machine}"}
+        found.append({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": meta, "spec": spec})
     return found
 
 
@@ -107,7 +131,7 @@ def stateful_set(group: Group, version: str, command: Sequence[str], image: str,
         "terminationGracePeriodSeconds": 120,
         "affinity": {"podAntiAffinity": _soft_anti_affinity(group)},
         "topologySpreadConstraints": [_a_zone_each(group)],
-        "volumes": [{"name": group.full_name, "emptyDir": {}}],
+        "volumes": [] if group.claims else [{"name": group.full_name, "emptyDir": {}}],
         "containers": [_container(group, command, image, preload)],
     }
     return {
@@ -126,8 +150,14 @@ def stateful_set(group: Group, version: str, command: Sequence[str], image: str,
             "updateStrategy": {"type": "RollingUpdate"},
             "selector": {"matchLabels": group.selector},
             "template": {"metadata": {"labels": labels}, "spec": pod},
+            **({"volumeClaimTemplates": [_claim(group)]} if group.claims else {}),
         },
     }
+
+
+def _claim(group: Group) -> Object:
+    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": LOCAL, "resources": {"requests": {"storage": SIZE}}}
+    return {"metadata": {"name": group.full_name}, "spec": spec}
 
 
 def _soft_anti_affinity(group: Group) -> Object:
@@ -187,6 +217,7 @@ def settings(group: Group) -> dict[str, str]:
         "network.host": "0.0.0.0",
         "node.roles": ",".join(group.roles),
         "cluster.routing.allocation.awareness.attributes": "zone",
+        "cluster.routing.allocation.awareness.force.zone.values": ",".join(ZONES),
         "node.store.allow_mmap": "false",
     }
 

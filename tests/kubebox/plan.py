@@ -104,6 +104,10 @@ class Layout:
         """The folder of a machine."""
         return self.folder / machine
 
+    def volume(self, zone: str) -> Path:
+        """The folder of a machine that a pod's claim is for."""
+        return self.of(zone) / "volume"
+
     def socket(self, zone: str) -> Path:
         """Of a machine's containerd."""
         return self.of(zone) / "containerd.sock"
