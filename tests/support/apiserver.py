@@ -191,7 +191,7 @@ class _Handler(BaseHTTPRequestHandler):
         path, query = urlsplit(self.path).path, parse_qs(urlsplit(self.path).query)
         if self.headers.get("Upgrade", "").lower() == "websocket":
             self.there.asked.append(f"FORWARD {path}")
-            self._forward(path)
+            self._forward(path, int(query["ports"][0]))
             return
         body = self._body()
         with self.there.lock:
@@ -303,7 +303,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     # ---- ways into pods: WebSocket, channels 0 data and 1 error, each begun by the port -------------------------
 
-    def _forward(self, path: str) -> None:
+    def _forward(self, path: str, number: int) -> None:
         found = POD.fullmatch(path)
         name = found[2] if found else ""
         backend = self.there.backends.get(name)
@@ -321,7 +321,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(header, value)
         self.end_headers()
         self.close_connection = True
-        port = struct.pack("<H", 9200)
+        port = struct.pack("<H", number)
         with socket.create_connection(backend) as there:
             self._send(b"\x00" + port)
             self._send(b"\x01" + port)
