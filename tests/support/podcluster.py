@@ -8,9 +8,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 from apiserver import SETS, Server
+
+from chaos.commands.on_kubernetes import Where, drafted
+from chaos.definitions.existing import Existing, load_existing
 
 UUID, NAME, VERSION = "wIIGSa4PQIyKYzcvn_m1Ag", "opensearch-cluster", "3.8.0"
 
@@ -104,3 +108,8 @@ def _one(cluster: Cluster, pod: str) -> Iterator[tuple[str, int]]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+def written(where: Where, folder: Path) -> Existing:
+    """The target as it is drafted."""
+    return load_existing(drafted(where, folder, "box", None, {}))

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import os
-import socket
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
-from apiserver import IMAGE, SETS, Server, serving
-from podcluster import Cluster, answering
+from apiserver import IMAGE, SETS, Server
+from podcluster import Cluster, written
 
-from chaos.base import paths
 from chaos.base.errors import FaultError, InvalidInput, LabError, Unanswered
 from chaos.commands.on_kubernetes import Where, drafted
-from chaos.definitions.existing import Existing, load_existing
-from chaos.kubernetes import forwarding
+from chaos.definitions.existing import Existing
 from chaos.kubernetes.client import Refused
 from chaos.kubernetes.seen import Seen
 from chaos.run.pods_of_others import by_others
@@ -29,40 +26,6 @@ from chaos.targets.existing.seen import seen_of
 
 DATA, MANAGER = f"{SETS[1]}-1", f"{SETS[0]}-1"
 TODAY = date(2026, 11, 28)
-
-
-@pytest.fixture
-def there() -> Iterator[Server]:
-    with serving() as server:
-        server.uids["search"] = str(uuid.uuid4())  # others run these tests at the same time
-        yield server
-
-
-@pytest.fixture
-def cluster(there: Server) -> Iterator[Cluster]:
-    with answering(Cluster(there)) as made:
-        yield made
-
-
-@pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A state folder of its own; the ways into pods that were opened end with the test."""
-    monkeypatch.setenv(paths.STATE_VARIABLE, str(tmp_path / "state"))
-    monkeypatch.setattr(forwarding, "_held", {})
-    yield tmp_path
-    for held in forwarding._held.values():
-        held.close()
-
-
-@pytest.fixture
-def where(there: Server, state: Path) -> Where:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = int(taken.getsockname()[1])
-    return Where(kubeconfig=there.kubeconfig(state), namespace="search", port=port)
-
-
-def written(where: Where, folder: Path) -> Existing:
-    return load_existing(drafted(where, folder, "box", None, {}))
 
 
 def rows(target: Existing) -> dict[str, list[Row]]:
