@@ -253,17 +253,17 @@ def identity_of_pods(file: ExistingFile, there: on_kubernetes.Seen) -> Iterator[
     """Whose pods they are, by uids."""
     assert file.kubernetes is not None
     wanted = file.kubernetes.identity
-    pairs = [("the cluster's (of kube-system)", there.cluster, wanted.cluster, "cluster")]
-    pairs.append((f"of namespace {file.kubernetes.namespace}", there.namespace, wanted.namespace, "namespace"))
+    pairs = [("kube-system", there.cluster, wanted.cluster, "cluster")]
+    pairs.append((file.kubernetes.namespace, there.namespace, wanted.namespace, "namespace"))
     for what, is_, want, key in pairs:
         if is_ is None:
-            says = f"the uid {what} may not be read: {there.unread.get(key, 'no reason')}"
+            says = f"the uid of namespace {what} may not be read: {there.unread.get(key, 'no reason')}"
             yield Row("Kubernetes", Sign.UNKNOWN, says, "allow what opensearch-chaos kubernetes policy prints")
         elif is_ != want:
-            says = f"the uid {what} is {is_}, and the file says {want}"
+            says = f"the uid of namespace {what} is {is_}, and the file says {want}"
             yield Row("Kubernetes", Sign.DIFFERS, says, "another one answers there: nothing may be done by this file")
         else:
-            yield Row("Kubernetes", Sign.SAME, f"the uid {what} is {is_}")
+            yield Row("Kubernetes", Sign.SAME, f"the uid of namespace {what} is {is_}")
     wrong = [f"there is no {name} with pods" for name in wanted.stateful_sets if name not in there.sets]
     wrong += [
         f"the uid of {name} is {each.uid}, and the file says {wanted.stateful_sets.get(name, 'nothing of it')}"

@@ -86,7 +86,7 @@ def test_a_pod_is_one_nodes(tmp_path: Path) -> None:
 
 
 def test_what_is_forwarded_begins_on_loopback(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="is not on loopback|no node has a url"):
+    with pytest.raises(InvalidInput, match=r"is not on loopback|no node has a url"):
         load_existing(with_pods(tmp_path, SECTION + "  forward: 9200\n"))
 
 

@@ -131,7 +131,7 @@ def unreadable(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("change", "row", "sign", "says"),
     [
-        (another_uid("kube-system"), "Kubernetes", Sign.DIFFERS, "the uid the cluster's"),
+        (another_uid("kube-system"), "Kubernetes", Sign.DIFFERS, "the uid of namespace kube-system is"),
         (another_uid("search"), "Kubernetes", Sign.DIFFERS, "the uid of namespace search is"),
         (another_set, "StatefulSets", Sign.DIFFERS, f"the uid of {SETS[1]} is"),
         (another_address, "pods", Sign.DIFFERS, f"{DATA} has the address 10.0.1.2, and pod {DATA} has 10.9.9.9"),
