@@ -49,6 +49,7 @@ OF_KINDS = {
     "node.stop": (FIND, HOLD),
     "node.kill": (FIND, DELETE, HOLD),
     "node.loss": (FIND, DELETE, HOLD),
+    "zone.power_loss": (FIND, DELETE, HOLD),
     "node.restart kill": (FIND, DELETE),
     "node.restart orderly": (FIND, Right("create", "pods/eviction", "the end of a pod as budgets allow it")),
 }

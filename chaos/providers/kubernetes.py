@@ -16,6 +16,7 @@ from chaos.faults.effects import NodeEffects, Restarted
 from chaos.faults.evidence import Evidence
 from chaos.faults.fault import Grade
 from chaos.faults.kinds.node import NodeKill, NodeLoss, NodeRestart, NodeStop
+from chaos.faults.kinds.zone import ZonePowerLoss
 from chaos.faults.moves import Move, Reversible, operation
 from chaos.faults.offers import Aim, Means, Provider
 from chaos.faults.seconded import Seconded
@@ -218,6 +219,21 @@ def kill(fault: NodeKill, aim: Aim) -> Means:
     differs="the whole pod is ended and comes with another address",
 )
 def loss(fault: NodeLoss, aim: Aim) -> Means:
+    return held(aim, KILL, fault.kind)
+
+
+@PROVIDER.carries_out(
+    ZonePowerLoss,
+    mechanism="the pods of all nodes of the zone are deleted without grace, at once; those that their controllers make "
+    "are held by images that nobody can pull",
+    undoing=RELEASED,
+    needs=NEEDS,
+    proof=DEAD.format("another pod of each, by its uid,"),
+    differs="what was not fsynced is in the machines' memory, and is not lost; pods come with other addresses",
+)
+def power_loss(fault: ZonePowerLoss, aim: Aim) -> Means:
+    if fault.return_order is not None or fault.return_gap:
+        raise Lacking("the images of all pods are put back at once", remedy="leave return_order and return_gap out")
     return held(aim, KILL, fault.kind)
 
 

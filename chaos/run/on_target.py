@@ -21,8 +21,10 @@ from chaos.definitions.actions import ExcludeVotes
 from chaos.definitions.existing import Existing, ExistingFile, load_existing, today
 from chaos.definitions.experiment import Operation
 from chaos.definitions.selectors import NodeSelector, candidates
+from chaos.definitions.steps import FaultParams
 from chaos.faults.effects import not_back
 from chaos.faults.holding import facts, told
+from chaos.faults.kinds.zone import ZonePowerLoss
 from chaos.faults.moves import Move
 from chaos.faults.offers import Offers
 from chaos.kubernetes import rights
@@ -398,8 +400,7 @@ def refused_pods(target: ExistingTarget, experiment: Experiment, offers: Offers)
         return [Row("Kubernetes", Sign.BLOCKS, error.message, error.remedy or "check the network and the kubeconfig")]
     rows = [Row("rights", Sign.BLOCKS, f"not allowed: {each.says} ({each.why})", POLICY_REMEDY) for each in lacking]
     for each in mine:
-        chosen = next(given for given in each.params.selectors.values() if isinstance(given, NodeSelector))
-        nodes = candidates(chosen, experiment.topology.nodes)
+        nodes = _ended(each.params, experiment)
         for node in nodes:
             pod = seen.pods.get(target.pods.of_nodes[node])
             if pod is not None and (why := unfit(pod, each.params.kind)) is not None:
@@ -408,6 +409,16 @@ def refused_pods(target: ExistingTarget, experiment: Experiment, offers: Offers)
             at_once = 1 if getattr(each.params, "rolling", False) else len(nodes)
             rows += _refused_evictions(seen, {target.pods.of_nodes[node] for node in nodes}, at_once)
     return list(dict.fromkeys(rows))
+
+
+def _ended(params: FaultParams, experiment: Experiment) -> tuple[str, ...]:
+    """The nodes that a fault on pods may end."""
+    nodes = experiment.topology.nodes
+    if isinstance(params, ZonePowerLoss):
+        return params.nodes(experiment.topology)
+    return tuple(
+        name for each in params.selectors.values() if isinstance(each, NodeSelector) for name in candidates(each, nodes)
+    )
 
 
 def _refused_evictions(seen: SeenPods, pods: set[str], at_once: int) -> list[Row]:

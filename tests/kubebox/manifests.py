@@ -29,14 +29,13 @@ LOCAL, SIZE = "local", "1Gi"
 
 @dataclass(frozen=True)
 class Group:
-    """One release of the chart. ``heap`` in MiB; ``claims``: its data are in volumes that outlive its pods."""
+    """One release of the chart. ``heap`` in MiB."""
 
     release: str
     name: str
     roles: tuple[str, ...]
     heap: int
     replicas: int = 3
-    claims: bool = False
 
     @property
     def full_name(self) -> str:
@@ -57,7 +56,7 @@ class Group:
 
 
 MANAGERS = Group("managers", "master", ("cluster_manager",), 256)
-DATA = Group("data", "data", ("data", "ingest"), 512, claims=True)
+DATA = Group("data", "data", ("data", "ingest"), 512)
 GROUPS = (MANAGERS, DATA)
 
 
@@ -74,13 +73,13 @@ def opensearch(version: str, command: Sequence[str], image: str, preload: str | 
     return found
 
 
-def volumes(folders: Mapping[str, str]) -> list[Object]:
-    """A volume on each machine, for a pod of the data nodes, and their class. ``folders``: machine → folder."""
+def volumes(folders: Mapping[str, tuple[str, str]]) -> list[Object]:
+    """Volumes on machines, one for each pod, and their class. ``folders``: a volume's name → machine and folder."""
     kind = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
     found: list[Object] = [
         {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": LOCAL}, **kind}
     ]
-    for machine, folder in folders.items():
+    for name, (machine, folder) in folders.items():
         here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [machine]}
         spec = {
             "capacity": {"storage": SIZE},
@@ -90,8 +89,7 @@ def volumes(folders: Mapping[str, str]) -> list[Object]:
             "local": {"path": folder},
             "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
         }
-        meta = {"name": f"{DATA.name}-{machine}"}
-        found.append({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": meta, "spec": spec})
+        found.append({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec})
     return found
 
 
@@ -131,7 +129,6 @@ def stateful_set(group: Group, version: str, command: Sequence[str], image: str,
         "terminationGracePeriodSeconds": 120,
         "affinity": {"podAntiAffinity": _soft_anti_affinity(group)},
         "topologySpreadConstraints": [_a_zone_each(group)],
-        "volumes": [] if group.claims else [{"name": group.full_name, "emptyDir": {}}],
         "containers": [_container(group, command, image, preload)],
     }
     return {
@@ -150,7 +147,7 @@ def stateful_set(group: Group, version: str, command: Sequence[str], image: str,
             "updateStrategy": {"type": "RollingUpdate"},
             "selector": {"matchLabels": group.selector},
             "template": {"metadata": {"labels": labels}, "spec": pod},
-            **({"volumeClaimTemplates": [_claim(group)]} if group.claims else {}),
+            "volumeClaimTemplates": [_claim(group)],
         },
     }
 

@@ -27,7 +27,13 @@ NOWHERE = "oschaos.invalid"
 """The registry of images that hold a node down: a name that never exists (RFC 2606, .invalid)."""
 ANOTHER_SECONDS = 60.0
 """Within which a controller has made the next pod."""
-KEEPS: Mapping[str, bool | None] = {"node.stop": None, "node.kill": True, "node.loss": False, "node.restart": True}
+KEEPS: Mapping[str, bool | None] = {
+    "node.stop": None,
+    "node.kill": True,
+    "node.loss": False,
+    "node.restart": True,
+    "zone.power_loss": True,
+}
 """Kind of fault → whether the data of a pod must outlive it; None: the pod stays, so either is well."""
 
 

@@ -173,6 +173,20 @@ def test_a_restart_ends_the_pod_and_awaits_the_one_that_comes(lab: ExistingTarge
     undo.apply(lab)
 
 
+def test_a_zone_that_loses_power_is_all_of_its_pods_at_once(lab: ExistingTarget, there: Server) -> None:
+    for name in list(there.pods):
+        if name.startswith(SETS[0]):
+            there.pods[name]["spec"]["volumes"][0] = {"name": "data", "persistentVolumeClaim": {"claimName": name}}
+    params = FAULTS["zone.power_loss"].model_validate({"zone": "b"})
+    both = moves(lab, ready("f1", params, lab, seed=1, elected=None))
+    assert {move.operation for move, _ in both} == {"pod.kill"}
+    assert {move.arguments["node"] for move, _ in both} == {DATA, MANAGER}
+    assert len({move.arguments["mark"] for move, _ in both}) == 2
+    in_turn = FAULTS["zone.power_loss"].model_validate({"zone": "b", "return_order": ["data", "cm"]})
+    with pytest.raises(Lacking, match="put back at once"):
+        ready("f1", in_turn, lab, seed=1, elected=None)
+
+
 def test_what_flaps_or_starts_in_turn_is_refused(lab: ExistingTarget) -> None:
     with pytest.raises(Lacking, match="nothing flaps"):
         fault(lab, "node.kill", flap={"down": "5s", "up": "30s"})
@@ -229,6 +243,8 @@ def test_a_budget_that_would_refuse_and_data_that_would_go_are_told_before(
     (row,) = refused(lab, tmp_path, "node.kill: {target: node b-cm}")
     assert "comes back without its data" in row
     assert len(refused(lab, tmp_path, "node.kill: {target: elected cluster manager}")) == 3, "any of them may be it"
+    (row,) = refused(lab, tmp_path, "zone.power_loss: {zone: b}")
+    assert f"pod {MANAGER} has no volume by a claim" in row
 
 
 def test_an_api_server_that_does_not_answer_refuses(lab: ExistingTarget, there: Server, tmp_path: Path) -> None:
