@@ -21,7 +21,9 @@ INSTALL = "pip install 'opensearch-chaos[kubernetes]'"
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 20.0
 IN_POD = "KUBERNETES_SERVICE_HOST"
 """Kubernetes sets it in each container: where there is no kubeconfig, the pod's own account is meant."""
-NOT_FOUND, FORBIDDEN, CONFLICT, REFUSED, UNPROCESSABLE = 404, 403, 409, 429, 422
+NOT_FOUND, CONFLICT, REFUSED = 404, 409, 429
+UNKNOWN = (500, 502, 503, 504)
+"""Answers that do not say whether a change was made: etcd's that ran out of time, and a gateway's."""
 
 
 class Refused(FaultError):
@@ -128,7 +130,7 @@ class Client:
         except library().client.ApiException as error:
             if not error.status:
                 raise lost(f"{what}: no answer: {one_line(str(error.reason))[:200]}") from None
-            raise Refused(what, int(error.status), message(error.body)) from None
+            raise _no(what, int(error.status), message(error.body), changes) from None
         except Exception as error:
             import urllib3
 
@@ -136,7 +138,7 @@ class Client:
                 raise
             raise lost(f"{what}: no answer: {type(error).__name__}: {one_line(str(error))[:200]}") from None
         if not 200 <= status < 300:
-            raise Refused(what, int(status), message(data))
+            raise _no(what, int(status), message(data), changes)
         try:
             return json.loads(data)
         except ValueError:
@@ -190,6 +192,13 @@ class Client:
             if self._api is not None:
                 self._api.close()
                 self._api = None
+
+
+def _no(what: str, status: int, detail: str, changes: bool) -> Refused | Unanswered:
+    """The error for an answer that is none of success."""
+    if changes and status in UNKNOWN:
+        return Unanswered(f"{what}: the API server answers {status}, so what became of it is not known: {detail}")
+    return Refused(what, status, detail)
 
 
 def message(body: Any) -> str:

@@ -54,6 +54,8 @@ class Server:
     lock: threading.RLock = field(default_factory=threading.RLock)
     broken: Callable[[str, str], bool] = lambda method, path: False
     """Whether a request gets no answer: its connection ends."""
+    answers: dict[str, int] = field(default_factory=dict)
+    """Method → the status that it is answered with, whatever is asked."""
     url: str = ""
 
     def kubeconfig(self, folder: Path, context: str = "box") -> Path:
@@ -199,6 +201,9 @@ class _Handler(BaseHTTPRequestHandler):
             if self.there.broken(self.command, path):
                 self.close_connection = True
                 self.connection.shutdown(socket.SHUT_RDWR)
+                return
+            if self.command in self.there.answers:
+                self._no(self.there.answers[self.command], "as the test wants it")
                 return
             self._answered(path, query, body)
 

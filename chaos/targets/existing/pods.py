@@ -19,10 +19,12 @@ from chaos.base.waiting import wait_until
 from chaos.definitions.existing import Existing
 from chaos.definitions.kubernetes import KubernetesFile, on_loopback
 from chaos.kubernetes import forwarding, seen
-from chaos.kubernetes.client import CONFLICT, NOT_FOUND, REFUSED, UNPROCESSABLE, Client, Refused
+from chaos.kubernetes.client import CONFLICT, NOT_FOUND, REFUSED, Client, Refused
 from chaos.kubernetes.forwarding import Ways
 from chaos.kubernetes.seen import Pod, Seen
 
+AGAIN = 5
+"""Times that an undo is tried whose pod was replaced while it was looked at."""
 NOWHERE = "oschaos.invalid"
 """The registry of images that hold a node down: a name that never exists (RFC 2606, .invalid)."""
 ANOTHER_SECONDS = 60.0
@@ -86,6 +88,10 @@ def mark(run: str, id: str) -> str:
 def held(pod: Pod) -> bool:
     """Whether a fault of ours holds a pod down."""
     return pod.image.startswith(f"{NOWHERE}/")
+
+
+class Changed(FaultError):
+    """A pod is not the one that was meant any more, or has another image."""
 
 
 class Pods:
@@ -189,21 +195,19 @@ class Pods:
         Another pod of its name, or another image, is not ours to touch: its controller has made it without the mark.
         """
 
-        def done() -> bool | None:
+        for last in range(AGAIN - 1, -1, -1):
             found = self.pod(node)
             if found is None or found.image != mark:
                 return False
             try:
                 self._set_image(node, found.uid, mark, image)
-            except Refused as error:
-                if error.status in (NOT_FOUND, CONFLICT, UNPROCESSABLE):
-                    return None  # it was replaced in between
-                raise
-            return True
-
-        while (answer := done()) is None:
-            time.sleep(0.2)
-        return answer
+            except (Changed, Refused):  # it was replaced in between
+                if not last:
+                    raise
+                time.sleep(0.2)
+            else:
+                break
+        return True
 
     def _set_image(self, node: str, uid: str, image: str, other: str) -> None:
         """``image`` → ``other`` in the node's container of the pod of this uid: the API server compares, and changes
@@ -214,7 +218,7 @@ class Pods:
             return
         if found is None or found.uid != uid or found.image != image:
             what = "there is none" if found is None else f"it is {found.uid} with image {found.image}"
-            raise Refused(name, CONFLICT, f"expected pod {uid} with image {image}, and {what}")
+            raise Changed(f"{name}: expected pod {uid} with image {image}, and {what}")
         at = f"/spec/containers/{found.number}"
         patch = [
             {"op": "test", "path": "/metadata/uid", "value": uid},

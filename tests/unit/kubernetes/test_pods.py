@@ -16,12 +16,12 @@ from podcluster import Cluster, written
 from chaos.base.errors import FaultError, InvalidInput, LabError, Unanswered
 from chaos.commands.on_kubernetes import Where, drafted
 from chaos.definitions.existing import Existing
-from chaos.kubernetes.client import Refused
+from chaos.kubernetes.client import UNKNOWN, Refused
 from chaos.kubernetes.seen import Seen
 from chaos.run.pods_of_others import by_others
 from chaos.targets.existing import compare, pods, radius
 from chaos.targets.existing.compare import Row, Sign
-from chaos.targets.existing.pods import Pods, mark
+from chaos.targets.existing.pods import AGAIN, Changed, Pods, mark
 from chaos.targets.existing.seen import seen_of
 
 DATA, MANAGER = f"{SETS[1]}-1", f"{SETS[0]}-1"
@@ -204,7 +204,7 @@ def test_another_pod_of_the_name_is_not_touched(there: Server, found: Pods) -> N
     uid = uid_of(there, DATA)
     there.gone(DATA)
     now = uid_of(there, DATA)
-    with pytest.raises(Refused, match=f"expected pod {uid}"):
+    with pytest.raises(Changed, match=f"expected pod {uid}"):
         found.hold(DATA, uid, IMAGE, mark("run", "f1"))
     found.delete(DATA, uid, 0)
     found.evict(DATA, uid)
@@ -248,6 +248,25 @@ def test_a_change_without_an_answer_is_open(there: Server, found: Pods) -> None:
     there.broken = lambda method, path: method == "PATCH"
     with pytest.raises(Unanswered):
         found.hold(DATA, uid, IMAGE, mark("run", "f1"))
+
+
+def test_an_answer_that_does_not_say_what_became_of_a_change_is_open_too(there: Server, found: Pods) -> None:
+    uid = uid_of(there, DATA)
+    for status in UNKNOWN:
+        there.answers = {"PATCH": status}
+        with pytest.raises(Unanswered, match=f"answers {status}, so what became of it is not known"):
+            found.hold(DATA, uid, IMAGE, mark("run", "f1"))
+
+
+def test_an_undo_that_is_refused_is_tried_a_few_times_and_told(there: Server, found: Pods) -> None:
+    uid, ours = uid_of(there, DATA), mark("run", "f1")
+    found.hold(DATA, uid, IMAGE, ours)
+    there.answers, there.asked[:] = {"PATCH": 422}, []
+    with pytest.raises(Refused, match="422"):
+        found.release(DATA, ours, IMAGE)
+    assert len([each for each in there.asked if each.startswith("PATCH")]) == AGAIN
+    there.answers = {}
+    assert found.release(DATA, ours, IMAGE) is True
 
 
 def test_marks_are_names_of_images_that_differ_each_time() -> None:
