@@ -77,6 +77,8 @@ EXISTING = {
     "FisFile": "fis",
     "Instances": "fis.instances",
     "DomainFile": "domain",
+    "KubernetesFile": "kubernetes",
+    "KubernetesIdentity": "kubernetes.identity",
 }
 GAMEDAY = {
     "Step": "experiments",

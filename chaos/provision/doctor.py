@@ -89,6 +89,7 @@ def examine() -> list[Prerequisite]:
         _docker,
         _asyncio,
         _certificates,
+        _kubernetes,
     ]
     found: list[Prerequisite] = []
     for check in checks:
@@ -322,6 +323,13 @@ def _certificates() -> list[Prerequisite]:
     found = f"the Python packages {' and '.join(SECURE.packages)}" + ("" if ok else " are missing")
     remedy = None if ok else SECURE.install
     return [Prerequisite("certificates", ok, found, remedy, "labs with security: true", optional=True)]
+
+
+def _kubernetes() -> list[Prerequisite]:
+    ok = importlib.util.find_spec("kubernetes") is not None
+    found = "the Python package kubernetes" if ok else "the Python package kubernetes is missing"
+    remedy = None if ok else "pip install 'opensearch-chaos[kubernetes]'"
+    return [Prerequisite("Kubernetes", ok, found, remedy, "clusters whose nodes are pods", optional=True)]
 
 
 def _existing(folder: Path) -> Path:
