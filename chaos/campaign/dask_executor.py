@@ -12,6 +12,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -159,8 +160,11 @@ class Executor:
     def _carry_on(self) -> None:
         while True:
             self._hear()
-            self._collect()
-            if self.client.status != "running" and not self._closed:
+            try:
+                self._collect()
+            except StoreError as error:
+                self._close(str(error), error.exit_code)
+            if self.client.status != "running":
                 self._close("the scheduler is gone; start the same command again once it is there", Exit.ERROR)
             if self.stop.asked:
                 self._pass_the_stop_on()
@@ -174,6 +178,8 @@ class Executor:
             time.sleep(POLL_SECONDS)
 
     def _close(self, why: str, code: Exit) -> None:
+        if self._closed:
+            return
         self._closed = True
         self.reporter.demand(f"opensearch-chaos: {why}")
         self.done.codes.append(code)
@@ -272,8 +278,8 @@ class Executor:
             del self._flying[future]
             self._waiting.insert(0, block)  # the store says what is left of it
             if future.status == "finished":
-                with suppress(OSError, TimeoutError):
-                    self._answered(block, Answer.from_json(future.result(timeout=RESULT_SECONDS)))
+                if (answer := _fetched(future)) is not None:
+                    self._answered(block, answer)
             elif future.status == "error":
                 self._failed(block, future.exception())
 
@@ -295,7 +301,7 @@ class Executor:
         self._at.pop(answer.worker, None)
         made = [cell for cell in block.cells if cell.key in answer.made]
         self._earlier += [(cell, commit) for cell in made if (commit := self.records.of_cell(cell.key)) is not None]
-        if answer.failed_store and not self._closed:
+        if answer.failed_store:
             self._close(answer.failed_store, Exit.ERROR)
         if answer.unfit is not None:
             self._unfit[answer.worker] = answer.unfit
@@ -351,6 +357,14 @@ class Executor:
         more = f"; and {len(at) - SHOWN} more" if len(at) > SHOWN else ""
         so_far = f"{len(self._earlier)} of {len(self.matrix.cells)} cells committed"
         self.reporter.status(f"{so_far}; {'; '.join(at[:SHOWN])}{more}")
+
+
+def _fetched(future: Future[Any]) -> Answer | None:
+    """The answer of a task that has ended; None where its worker or the scheduler is gone since."""
+    try:
+        return Answer.from_json(future.result(timeout=RESULT_SECONDS))
+    except (OSError, TimeoutError, CancelledError, KilledWorker):
+        return None
 
 
 def _unfit(answer: Any) -> Unfit | None:

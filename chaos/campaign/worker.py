@@ -8,6 +8,7 @@ committed once.
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -221,6 +222,8 @@ class Worker:
     def _file(self, cell: Cell, attempt: str, result: Result | None, code: int, seconds: float) -> None:
         """Commit a run that says something, and write down of any other why not."""
         folder = self.out / attempt
+        if result is None and self.stop.asked and code == -signal.SIGTERM:
+            return self._failed(cell, attempt, Ended.STOPPED, "it was stopped before it had begun")
         if result is None:
             return self._failed(cell, attempt, Ended.LOST, f"its process ended with {code} and no result")
         if result.stopped or (result.run is None and self.stop.asked):
