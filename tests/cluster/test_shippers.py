@@ -43,7 +43,7 @@ def test_by_its_defaults_lines_are_lost_and_the_verdict_is_a_weakness_with_their
     assert lost > 300 and account["gave_up"] >= lost, account
     (line,) = [each for each in found["findings"] if "judge" in each["title"]]
     assert line["verdict"] == "fail" and f"rsyslog lost {lost} of {account['sent']} lines" in line["says"], line
-    assert f"rsyslog lost {lost} of" in found["headline"] + found["summary"], found["headline"]
+    assert any(f"rsyslog lost {lost} of" in reason["says"] for reason in found["reasons"]), found["reasons"]
 
 
 def test_sent_again_none_is_lost_and_none_is_there_twice(out: Path) -> None:
