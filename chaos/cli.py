@@ -12,7 +12,7 @@ import typer
 import chaos
 from chaos.base.console import keep_clean
 from chaos.base.errors import ChaosError, Exit
-from chaos.commands import campaign, fis, fis_acceptance, gameday
+from chaos.commands import campaign, fis, fis_acceptance, gameday, kubernetes
 from chaos.commands.auditing import audit
 from chaos.commands.catalogue import faults
 from chaos.commands.common import out, say_error
@@ -118,6 +118,7 @@ _group(
     fis.COMMANDS | fis_acceptance.COMMANDS,
     EXISTING,
 )
+_group("kubernetes", "Clusters on Kubernetes: policy.", kubernetes.COMMANDS, EXISTING)
 
 INTERRUPTED = 130
 """What typer makes of a Ctrl-C where no run has its own handler, as during a download."""

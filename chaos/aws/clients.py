@@ -20,7 +20,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from chaos.base.errors import ChaosError, FaultError, InvalidInput, MissingPrerequisite, Unanswered
-from chaos.base.sigv4 import CREDENTIALS, INSTALL
+from chaos.base.extras import AWS
+from chaos.base.sigv4 import CREDENTIALS
 from chaos.base.text import one_line
 
 SERVICES = {
@@ -207,7 +208,7 @@ def _boto3() -> Any:
     try:
         import boto3
     except ImportError:
-        raise MissingPrerequisite("speaking to AWS needs the Python package boto3", remedy=INSTALL) from None
+        raise MissingPrerequisite("speaking to AWS needs the Python package boto3", remedy=AWS.install) from None
     return boto3
 
 

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.base.errors import InvalidInput, MissingPrerequisite
-from chaos.base.sigv4 import INSTALL
+from chaos.base.extras import AWS
 
 FILE = Path(__file__).with_name("shapes.json")
 COMMAND = "python -m chaos.aws.shapes --record"
@@ -356,7 +356,9 @@ def _service(name: str) -> Any:
         from botocore.loaders import create_loader
         from botocore.model import ServiceModel
     except ImportError:
-        raise MissingPrerequisite("models of AWS's services need the Python package boto3", remedy=INSTALL) from None
+        raise MissingPrerequisite(
+            "models of AWS's services need the Python package boto3", remedy=AWS.install
+        ) from None
     try:
         return ServiceModel(create_loader().load_service_model(name, "service-2"), name)
     except UnknownServiceError:

@@ -18,8 +18,8 @@ from typing import Any
 from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 from chaos.base.errors import InvalidInput, MissingPrerequisite
+from chaos.base.extras import AWS
 
-INSTALL = "pip install 'opensearch-chaos[aws]'"
 CREDENTIALS = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, log in with `aws sso login`, or name an --aws-profile"
 SERVERLESS = (".aoss.amazonaws.com", ".aoss.amazonaws.com.cn")
 """What the names of OpenSearch Serverless end in."""
@@ -90,7 +90,7 @@ class _Credentials:
             import boto3
             from botocore.exceptions import BotoCoreError, ClientError, PartialCredentialsError, ProfileNotFound
         except ImportError:
-            raise MissingPrerequisite("signing for AWS needs the Python package boto3", remedy=INSTALL) from None
+            raise MissingPrerequisite("signing for AWS needs the Python package boto3", remedy=AWS.install) from None
         # `from None`: what a helper program or a file with credentials said may be in botocore's words
         try:
             with self._finding:

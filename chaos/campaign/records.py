@@ -100,6 +100,8 @@ class Attempt:
     longest_seconds: float
     ended: Ended | None = None
     why: str = ""
+    session: str | None = None
+    """The `campaign run` whose scheduler gave it out; None: no scheduler did."""
 
     def is_lost(self, now: datetime | None = None) -> bool:
         """Whether it was lost without a word: its process is gone, where that can be seen, or it is long over due."""
@@ -118,7 +120,7 @@ class Records:
 
     # -- writing
 
-    def begin(self, cell: Cell, machine: Mapping[str, Any], longest_seconds: float) -> str:
+    def begin(self, cell: Cell, machine: Mapping[str, Any], longest_seconds: float, session: str | None = None) -> str:
         """Write down that this process makes a run of a cell; the attempt's id."""
         id = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(6)}"
         begun = {
@@ -128,6 +130,7 @@ class Records:
             "owner": ProcessIdentity.me().to_json(),
             "longest_seconds": longest_seconds,
             "machine": dict(machine),
+            **({} if session is None else {"session": session}),
         }
         self._create(f"{_attempt(cell.key, id)}/begun.json", begun)
         return id
@@ -135,6 +138,19 @@ class Records:
     def end(self, key: str, attempt: str, how: Ended, why: str) -> None:
         """Write down why an attempt was not committed."""
         self._create(f"{_attempt(key, attempt)}/ended.json", {"format": FORMAT, "ended": how, "why": why, "at": _now()})
+
+    def lose(self, key: str, session: str, why: str) -> int:
+        """Write down that a session's attempts at a cell that have not ended are lost; how many there were.
+
+        Only who knows that their scheduler has given the cell out anew may say so. One that goes on all the same loses
+        nothing: if it is first, its commit counts.
+        """
+        open_ = [each for each in self.attempts(key) if each.session == session and each.ended is None]
+        commit = self.of_cell(key)
+        lost = [each for each in open_ if commit is None or each.id != commit.attempt]
+        for each in lost:
+            self.end(key, each.id, Ended.LOST, why)
+        return len(lost)
 
     def upload(self, key: str, attempt: str, folder: Path, names: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Upload these files of a run's folder; their manifest."""
@@ -259,6 +275,7 @@ def _attempt_of(id: str, files: Mapping[str, Mapping[str, Any]]) -> Attempt:
         float(begun["longest_seconds"]),
         None if ended is None else Ended(ended["ended"]),
         "" if ended is None else str(ended["why"]),
+        begun.get("session"),
     )
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.base.errors import InvalidInput, MissingPrerequisite
+from chaos.base.extras import AWS
 from chaos.campaign.stores import Absent, StoreError, safe
 
 CONNECT_TIMEOUT, READ_TIMEOUT, ATTEMPTS = 10, 60, 5
@@ -121,9 +122,7 @@ def _client() -> Any:
         import boto3
         from botocore.config import Config
     except ImportError:
-        raise MissingPrerequisite(
-            "a store in S3 needs boto3, which is not installed", remedy="pip install 'opensearch-chaos[aws]'"
-        ) from None
+        raise MissingPrerequisite("a store in S3 needs boto3, which is not installed", remedy=AWS.install) from None
     config = Config(
         connect_timeout=CONNECT_TIMEOUT,
         read_timeout=READ_TIMEOUT,

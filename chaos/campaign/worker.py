@@ -8,10 +8,11 @@ committed once.
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -27,6 +28,7 @@ from chaos.campaign.matrix import Cell, Matrix, Shard
 from chaos.campaign.progress import State, estimated, of_cell
 from chaos.campaign.records import Commit, Ended, Records
 from chaos.campaign.stores import StoreError, prove
+from chaos.definitions.campaign import RetryFile
 from chaos.run.space import longest_seconds
 from chaos.run.stopping import Stop
 
@@ -56,6 +58,10 @@ class Worked:
     left: int = 0
     """Cells of its share without a commit when it ended."""
     codes: list[Exit] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    """Keys of cells for which its machine lacks something."""
+    trouble: ChaosError | None = None
+    """What ended it early: the store failed, a run left the machine dirty."""
 
     @property
     def exit_code(self) -> Exit:
@@ -77,6 +83,12 @@ class Worker:
     """Leave runs in ``out`` after their commit."""
     uploaded: Callable[[str], None] = lambda attempt: None
     """Told after an upload and before the commit: tests end a worker there."""
+    session: str | None = None
+    """Of the scheduler that gave these cells out (:attr:`.records.Attempt.session`); its client says what is left."""
+    ends_at: float | None = None
+    """Monotonic seconds after which no run may end, in place of the budget's; None: the budget counts from now."""
+    expected: Mapping[str, float] | None = None
+    """Key → seconds that its run may take, where the client that gives cells out knows more runs."""
     done: Worked = field(default_factory=Worked)
 
     def work(self, shard: Shard | None = None, cells: Sequence[Cell] | None = None) -> Worked:
@@ -86,38 +98,48 @@ class Worker:
         prove(self.records.store)
         self.machine.refuse_dirty()
         self.out.mkdir(parents=True, exist_ok=True)
-        if self.matrix.file.budget.wall is not None:
+        wall = self.matrix.file.budget.wall
+        if wall is not None and self.ends_at is None:
+            self.ends_at = time.monotonic() + float(wall)
+        if self.ends_at is not None and self.expected is None:
             self._earlier = self._commits()
-        began = time.monotonic()
         try:
-            while (cell := self._next(cells, began)) is not None:
+            while (cell := self._next(cells)) is not None:
                 self._try(cell)
         except ChaosError as error:
             self.reporter.demand(f"opensearch-chaos: {error}")
             self.done.codes.append(error.exit_code)
+            self.done.trouble = error
         if self.stop.asked:
             self.done.codes.append(Exit.ABORTED)
-        self._settle(cells)
+        if self.session is None:
+            settle(self.done, cells, self.matrix.file.retry, self.records, self.reporter)
         return self.done
 
     # -- what is next
 
-    def _next(self, cells: Sequence[Cell], began: float) -> Cell | None:
+    def _next(self, cells: Sequence[Cell]) -> Cell | None:
         """The next cell to make; None: there is nothing to do, or no time for it."""
         if self.stop.asked:
             return None
         committed = self.records.committed()
-        cell = self._chosen([each for each in cells if each.key not in committed | self._over])
-        if cell is None:
-            return None
-        wall = self.matrix.file.budget.wall
-        needed = estimated([cell], self._earlier).seconds
-        if wall is not None and time.monotonic() - began + needed > float(wall):
-            self.reporter.line(f"the budget of {wall.text} ends: {cell.name} may take {needed:.0f} s")
+        cell = self._chosen([each for each in cells if each.key not in committed | {*self.done.refused}])
+        if cell is None or not self._in_time(cell):
             return None
         count = sum(each.key in committed for each in cells)
-        self.reporter.line(f"{count} of {len(cells)} cells committed; next: {cell.name} ({cell.key[:8]})")
+        so_far = "" if self.session else f"{count} of {len(cells)} cells committed; "
+        self.reporter.line(f"{so_far}next: {cell.name} ({cell.key[:8]})")
         return cell
+
+    def _in_time(self, cell: Cell) -> bool:
+        if self.ends_at is None:
+            return True
+        known = self.expected or {}
+        needed = known.get(cell.key) or estimated([cell], self._earlier).seconds
+        if time.monotonic() + needed <= self.ends_at:
+            return True
+        self.reporter.line(f"the budget of time ends: {cell.name} may take {needed:.0f} s")
+        return False
 
     def _chosen(self, cells: Sequence[Cell]) -> Cell | None:
         """The first that no other has begun. Where there is none, the first that others have: they may be frozen."""
@@ -132,30 +154,10 @@ class Worker:
 
     _earlier: list[tuple[Cell, Commit]] = field(default_factory=list, init=False)
     """Commits, for how long the next takes."""
-    _over: set[str] = field(default_factory=set, init=False)
-    """Cells that this worker will not try again: its machine lacks something for them."""
 
     def _commits(self) -> list[tuple[Cell, Commit]]:
         found = ((cell, self.records.of_cell(cell.key)) for cell in self.matrix.cells)
         return [(cell, commit) for cell, commit in found if commit is not None]
-
-    def _settle(self, cells: Sequence[Cell]) -> None:
-        """What is left, and what that means for the exit code."""
-        try:
-            committed = self.records.committed()
-            left = [cell for cell in cells if cell.key not in committed]
-            self.done.left = len(left)
-            states = [of_cell(cell, self.records, self.matrix.file.retry) for cell in left]
-        except StoreError as error:
-            self.reporter.demand(f"opensearch-chaos: {error}")
-            self.done.codes.append(error.exit_code)
-            return
-        for each in states:
-            if each.state is State.GIVEN_UP:
-                self.reporter.line(f"given up: {each.cell.name}: {each.why or 'its workers were lost'}")
-                self.done.codes.append(Exit.ERROR)
-        if left:
-            self.done.codes.append(Exit.INCONCLUSIVE)
 
     # -- one attempt
 
@@ -165,7 +167,7 @@ class Worker:
                 return
             _sweep(self.out)
             began = time.monotonic()
-            attempt = self.records.begin(cell, self.machine.about, longest_seconds(cell.experiment))
+            attempt = self.records.begin(cell, self.machine.about, longest_seconds(cell.experiment), self.session)
             folder = self.out / attempt
             make_folder(folder)
             child.write_request(folder, cell.spec(self.matrix.campaign.file).to_json())
@@ -220,12 +222,14 @@ class Worker:
     def _file(self, cell: Cell, attempt: str, result: Result | None, code: int, seconds: float) -> None:
         """Commit a run that says something, and write down of any other why not."""
         folder = self.out / attempt
+        if result is None and self.stop.asked and code == -signal.SIGTERM:
+            return self._failed(cell, attempt, Ended.STOPPED, "it was stopped before it had begun")
         if result is None:
             return self._failed(cell, attempt, Ended.LOST, f"its process ended with {code} and no result")
         if result.stopped or (result.run is None and self.stop.asked):
             return self._failed(cell, attempt, Ended.STOPPED, result.why)
         if result.run is None and result.exit_code in (Exit.USAGE, Exit.DIRTY):
-            self._over.add(cell.key)
+            self.done.refused.append(cell.key)
             return self._failed(cell, attempt, Ended.REFUSED, result.why)
         if result.run is None or result.outcome in UNCOMMITTED:
             return self._failed(cell, attempt, Ended.ERROR, result.why)
@@ -285,6 +289,25 @@ class Worker:
         """For people: no later worker tidies it up."""
         with suppress(OSError):
             (folder / WHY).write_text(f"{why}\n")
+
+
+def settle(done: Worked, cells: Sequence[Cell], retry: RetryFile, records: Records, reporter: Reporter) -> None:
+    """What is left of these cells, and what that means for the exit code."""
+    try:
+        committed = records.committed()
+        left = [cell for cell in cells if cell.key not in committed]
+        done.left = len(left)
+        states = [of_cell(cell, records, retry) for cell in left]
+    except StoreError as error:
+        reporter.demand(f"opensearch-chaos: {error}")
+        done.codes.append(error.exit_code)
+        return
+    for each in states:
+        if each.state is State.GIVEN_UP:
+            reporter.line(f"given up: {each.cell.name}: {each.why or 'its workers were lost'}")
+            done.codes.append(Exit.ERROR)
+    if left:
+        done.codes.append(Exit.INCONCLUSIVE)
 
 
 def _sweep(out: Path) -> None:

@@ -11,7 +11,7 @@ from chaos.checks.check import Check, Scope
 from chaos.checks.measure import Measure
 from chaos.checks.record import Expected, Record
 from chaos.checks.trial import Altered, Trial, first
-from chaos.checks.words import Words
+from chaos.checks.words import Item, Tables, Words, filled, upper, wanted
 from chaos.history.events import CommandAsked
 
 HOLDS, FAILS, UNKNOWN = 0, 1, 3
@@ -27,6 +27,12 @@ def measure(record: Record, expected: Expected) -> Measure:
     if asked.exit_code not in (HOLDS, FAILS):
         return Measure.missing("count", asked.says, **evidence)
     return Measure(float(asked.exit_code), "count", asked.says, evidence=evidence)
+
+
+def _missed(item: Item, _: Tables) -> str:
+    """What the command printed last, where it printed anything: that is what its writer wants read."""
+    command, said = wanted(str(item["target"])), str(item["says"]).partition(": ")[2]
+    return f"{upper(said)}, says the command {command}" if said else f"The command {command} says no"
 
 
 # -- what it is tried by ------------------------------------------------------------------------------
@@ -62,11 +68,11 @@ CHECKS = (
         "command",
         "count",
         lambda record, expected, _: measure(record, expected),
-        Words.of(
-            missed="A command of the experiment says no: {want}",
-            question="the command {want} holds",
-            promise="The command {want} holds",
-            short="a command of the experiment",
+        Words(
+            _missed,
+            lambda item: filled("the command {want} holds", item),
+            lambda item: filled("The command {want} holds", item),
+            "a command of the experiment",
         ),
         group="recovery",
         scope=Scope.RUN,

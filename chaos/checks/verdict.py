@@ -23,6 +23,7 @@ from chaos.base import text
 from chaos.base.errors import SEVERITY, Exit
 from chaos.checks import (
     availability,
+    beside,
     cancelled,
     catalogue,
     coverage,
@@ -229,7 +230,7 @@ def _evaluate(record: Record) -> Findings:
         Cause.DISK: (),
         Cause.SETTINGS: (*others.gaps(record), *cancelled.gaps(record)),
         Cause.FAULT: tuple(gap for fault in faults for gap in fault.gaps),
-        Cause.STEP: (*during.gaps(record), *evidence.step_gaps(record)),
+        Cause.STEP: (*during.gaps(record), *beside.gaps(record), *evidence.step_gaps(record)),
         Cause.NEVER_GOOD: evidence.vacuous_operations(record),
         Cause.NEVER_SHOWN: data.gaps(record),
         Cause.TOO_LITTLE: enough.gaps(record),

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chaos.base import paths, text
-from chaos.base.errors import SEVERITY, Exit, InvalidInput
+from chaos.base.errors import SEVERITY, Exit, InvalidInput, MissingPrerequisite
 from chaos.commands.common import or_shipped, out, print_verdict, say
 
 if TYPE_CHECKING:
     from chaos.campaign.matrix import Cell, Matrix
     from chaos.campaign.progress import Progress
     from chaos.campaign.records import Commit, Records
+    from chaos.campaign.worker import Worked
     from chaos.statistics.facts import Facts
 
 File = Annotated[Path, typer.Argument(help="The campaign's file.", metavar="CAMPAIGN", callback=or_shipped)]
@@ -28,6 +29,7 @@ Out = Annotated[Path, typer.Option("--out", help="Where runs are made; they go f
 Keep = Annotated[bool, typer.Option("--keep", help="Leave runs in --out after they were committed, too.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but what somebody must do.")]
 SCRATCH = Path("reports") / "campaign"
+NO_DASK = "none"
 
 
 def loaded(file: Path) -> Matrix:
@@ -110,10 +112,52 @@ def _print_estimate(matrix: Matrix, done: Progress) -> None:
 
 
 def run(
-    file: File, store: StoreOption = None, out_folder: Out = SCRATCH, keep: Keep = False, quiet: Quiet = False
+    file: File,
+    store: StoreOption = None,
+    out_folder: Out = SCRATCH,
+    keep: Keep = False,
+    quiet: Quiet = False,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            "--scheduler",
+            help="Make them on the workers of this Dask cluster: tls://HOST:PORT. none: without Dask. Default: on this "
+            "machine, with Dask's dashboard where opensearch-chaos[dask] is installed.",
+            metavar="ADDRESS",
+            show_default=False,
+        ),
+    ] = None,
+    tls_ca: Annotated[
+        Path | None, typer.Option(help="PEM: the authority of the scheduler's and workers' certificates.")
+    ] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="PEM: the certificate that this client shows.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="PEM: its key.")] = None,
+    no_tls: Annotated[
+        bool,
+        typer.Option("--no-tls", help="Allow tcp://HOST:PORT, where you trust everybody on that network with root."),
+    ] = False,
 ) -> None:
-    """Make all cells that are not committed yet, one after the other, on this machine."""
-    raise typer.Exit(int(_worked(file, store, "1/1", out_folder, keep, quiet)))
+    """Make all cells that are not committed yet: on this machine, one after the other, or on a Dask cluster."""
+    from importlib.util import find_spec
+
+    without = scheduler == NO_DASK or (scheduler is None and find_spec("distributed") is None)
+    if without and not (tls_ca or tls_cert or tls_key or no_tls):
+        raise typer.Exit(int(_worked(file, store, "1/1", out_folder, keep, quiet)))
+    if find_spec("distributed") is None:
+        raise MissingPrerequisite(
+            "--scheduler needs Dask, which is not installed", remedy="run: pip install 'opensearch-chaos[dask]'"
+        )
+    from chaos.campaign.dask_cluster import Tls
+    from chaos.commands import campaign_dask
+
+    matrix = loaded(file)
+    address = None if scheduler == NO_DASK else scheduler
+    on = campaign_dask.On(address, Tls(tls_ca, tls_cert, tls_key, no_tls))
+    if address is None:
+        _refuse_unfit(matrix, out_folder)
+    done = campaign_dask.worked(matrix, records_of(matrix, store), on, out_folder, keep=keep, quiet=quiet)
+    _print_done(matrix, "", done)
+    raise typer.Exit(int(done.exit_code))
 
 
 def work(
@@ -150,22 +194,19 @@ def _worked(file: Path, store: str | None, shard: str, out_folder: Path, keep: b
             done = Worker(matrix, records, Machine(), out_folder, reporter, stop, keep=keep).work(part)
     finally:
         reporter.close()
-    made = f"{len(done.made)} committed, {done.failed} attempts failed, {done.surplus} surplus, {done.left} left"
-    say(f"campaign {matrix.file.name}, shard {shard}: {made}")
+    _print_done(matrix, f", shard {shard}", done)
     return done.exit_code
 
 
-def _refuse_unfit(matrix: Matrix, out_folder: Path) -> None:
-    """What keeps every run from beginning on this machine is said once, before the first. Raises InvalidInput."""
-    from chaos.run import space
-    from chaos.run.leftovers import refuse_leftovers
-    from chaos.targets.labs import kinds
+def _print_done(matrix: Matrix, part: str, done: Worked) -> None:
+    made = f"{len(done.made)} committed, {done.failed} attempts failed, {done.surplus} surplus, {done.left} left"
+    say(f"campaign {matrix.file.name}{part}: {made}")
 
-    kinds.require(kinds.DEFAULT)
-    refuse_leftovers()
-    one_of_each = {cell.experiment.name: cell.experiment for cell in matrix.cells}
-    largest = max(one_of_each.values(), key=lambda each: space.of_record(each).bytes)
-    space.refuse_scarce(space.wanted([largest], out_folder, kind=kinds.DEFAULT, own_lab=True, times=1))
+
+def _refuse_unfit(matrix: Matrix, out_folder: Path) -> None:
+    from chaos.commands.fitness import refuse_unfit
+
+    refuse_unfit([cell.experiment for cell in matrix.cells], out_folder)
 
 
 def status(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,4 +21,5 @@ def _carry(spec: Mapping[str, Any], out: Path) -> RunResult:
 
 if __name__ == "__main__":
     keep_clean()
+    os.umask(os.umask(0o022) | 0o002)  # as the command line does: its worker may be another program's
     sys.exit(child.serve(_carry))

@@ -189,15 +189,16 @@ def findings_name(folder: Path) -> str:
     return str(json.loads((folder / "plan.json").read_text())["experiment"]["name"])
 
 
-def ask_slis(experiments: Sequence[Any]) -> None:
-    """Ask what a run would ask of the teams' own monitoring before it begins, and say what has no data.
+def ask_ready(experiments: Sequence[Any]) -> None:
+    """Ask what a run would ask of this machine and of the teams' own monitoring before it begins, and say what has no
+    data.
 
     Raises InvalidInput as a run would.
     """
     from chaos.base.console import Reporter
-    from chaos.run import instruments
+    from chaos.run.ready import refuse_unready
 
-    for_each(lambda experiment: instruments.refuse_unready(experiment, Reporter(console=out)), list(experiments))
+    for_each(lambda experiment: refuse_unready(experiment, Reporter(console=out)), list(experiments))
 
 
 def say(text: str) -> None:

@@ -18,7 +18,7 @@ from chaos.commands.common import (
     Overrides,
     TopologyOption,
     Uncontrolled,
-    ask_slis,
+    ask_ready,
     for_each,
     on_known,
     out,
@@ -174,7 +174,7 @@ def run(
     if dry_run:
         if retries is not None:
             out.print(f"a run that ends inconclusive is repeated once: {retries.words}", markup=False)
-        ask_slis(plans)
+        ask_ready(plans)
         return
     codes: list[Exit] = []
     if repeat is not None:

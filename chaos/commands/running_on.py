@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chaos.base.errors import SEVERITY, Aborted, ChaosError, Exit, InvalidInput, Lacking
-from chaos.commands.common import ask_slis, on_known, print_verdict, say, say_error
+from chaos.commands.common import ask_ready, on_known, print_verdict, say, say_error
 from chaos.commands.planned import THE_CLUSTER, Planned
 from chaos.commands.planning_on import planned, show
 
@@ -47,7 +47,7 @@ def runs_on(
     if dry_run:
         for each in every:
             show(each)
-        ask_slis(experiments)
+        ask_ready(experiments)
         return Exit.PASS
     refuse_leftovers()
     codes: list[Exit] = []
@@ -257,4 +257,5 @@ def busy(every: Sequence[Planned]) -> list[tuple[str, Row]]:
         rows += [row for row in on_target.refused_hosts(there, each.experiment, each.seed, offers) if row not in rows]
         rows += [row for row in on_target.refused_fis(there, each.experiment, offers) if row not in rows]
         rows += [row for row in on_target.refused_domain(there, each.experiment, offers) if row not in rows]
+        rows += [row for row in on_target.refused_pods(there, each.experiment, offers) if row not in rows]
     return [(THE_CLUSTER, row) for row in rows]

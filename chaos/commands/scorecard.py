@@ -6,6 +6,7 @@ import hashlib
 import json
 import shlex
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ import typer
 from chaos.base.errors import Exit, InvalidInput
 from chaos.commands.campaign import loaded, records_of, run_of
 from chaos.commands.common import say
+from chaos.commands.scorecard_targets import by_target
 
 if TYPE_CHECKING:
     from chaos.campaign.matrix import Cell, Matrix
@@ -22,11 +24,24 @@ if TYPE_CHECKING:
     from chaos.report.scorecard import Bug
     from chaos.statistics.scorecard import Group, LeftOut, Scorecard
 
+
+class By(StrEnum):
+    """What a row of a scorecard is of."""
+
+    VERSION = "version"
+    TARGET = "target"
+
+
 CASES, RESULTS = Path("experiments") / "upstream", Path("reports") / "results"
 
 
 def scorecard(
-    campaigns: Annotated[list[Path], typer.Argument(help="Campaigns' files.", metavar="CAMPAIGN...")],
+    campaigns: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Campaigns' files; with --by target folders of runs and of game days' records.", metavar="CAMPAIGN..."
+        ),
+    ],
     store: Annotated[
         str | None, typer.Option("--store", help="Instead of the one that each file names.", show_default=False)
     ] = None,
@@ -35,11 +50,17 @@ def scorecard(
     ),
     cases: Annotated[Path, typer.Option("--cases", help="Cases of bugs of OpenSearch, shown by version.")] = CASES,
     results: Annotated[Path, typer.Option("--results", help="Recorded attempts at them.")] = RESULTS,
+    by: Annotated[
+        By, typer.Option("--by", help="version: releases on labs; target: what is proven on clusters that exist.")
+    ] = By.VERSION,
+    valid_days: Annotated[
+        int, typer.Option("--valid-days", help="With --by target: a promise is proven for so many days.", min=1)
+    ] = 90,
 ) -> None:
     """Promises kept, broken and not proven, by version; what changed between releases comes first.
 
     1: the newest broke what the one before kept, or what is not known. 3: a promise is not proven, or a control did not
-    end as it must.
+    end as it must. By target: 1 where a promise is broken that is not known to be, 3 where one is not proven now.
     """
     from chaos.base.paths import write_json
     from chaos.report.scorecard import scorecard_page
@@ -47,6 +68,8 @@ def scorecard(
 
     if page.suffix != ".html":
         raise InvalidInput(f"{page}: expected a name that ends in .html")
+    if by is By.TARGET:
+        raise typer.Exit(int(by_target(campaigns, page, valid_days)))
     groups: list[Group] = []
     left_out: list[LeftOut] = []
     for file in campaigns:

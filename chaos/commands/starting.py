@@ -28,6 +28,29 @@ def init(
             show_default=False,
         ),
     ] = None,
+    from_kubernetes: Annotated[
+        bool,
+        typer.Option(
+            "--from-kubernetes",
+            help="The same of a cluster whose nodes are pods: found by the labels of chart or operator.",
+        ),
+    ] = False,
+    context: Annotated[
+        str | None, typer.Option(help="With --from-kubernetes: of the kubeconfig; default its current one.")
+    ] = None,
+    kubeconfig: Annotated[Path | None, typer.Option(help="Likewise: default as kubectl finds it.")] = None,
+    namespace: Annotated[
+        str | None, typer.Option(help="Likewise: of the pods; default the one that has some.", show_default=False)
+    ] = None,
+    selector: Annotated[
+        str | None, typer.Option(help="Likewise: labels of the pods, such as app=search.", show_default=False)
+    ] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            help="Likewise: where REST is reached; default each pod's own, through the API server.", show_default=False
+        ),
+    ] = None,
     name: Annotated[
         str | None, typer.Option("--name", help="Of that file; default the cluster's.", show_default=False)
     ] = None,
@@ -56,9 +79,10 @@ def init(
 ) -> None:
     """Write a repository of your own: experiment, topology, pytest's settings, CI workflow.
 
-    With --from: the file of a cluster that exists, drafted from what it says of itself, which allows to look at it.
+    With --from or --from-kubernetes: the file of a cluster that exists, drafted from what it says of itself, which
+    allows to look at it.
     """
-    from chaos.commands import repository, targets
+    from chaos.commands import on_kubernetes, repository, targets
 
     here = "" if folder == Path(".") else f"cd {folder} && "
     access = {
@@ -71,15 +95,27 @@ def init(
         "sigv4": sigv4,
         "aws_profile": aws_profile,
     }
-    if source is not None:
+    pods = on_kubernetes.Where(context, kubeconfig, namespace, selector, url)
+    if not from_kubernetes and (
+        said := [key for key in ("context", "kubeconfig", "namespace", "selector", "url") if getattr(pods, key)]
+    ):
+        raise InvalidInput(f"--{said[0]} is of --from-kubernetes", remedy="add it, or leave this out")
+    if source is not None or from_kubernetes:
         if install_from is not None:
             raise InvalidInput("--install-from is of a repository, and --from writes a cluster's file alone")
-        file = targets.drafted(source, folder, name, zone_attribute, access)
+        if source is not None and from_kubernetes:
+            raise InvalidInput("--from and --from-kubernetes both say where the cluster is", remedy="give one of them")
+        if source is not None:
+            file = targets.drafted(source, folder, name, zone_attribute, access)
+        else:
+            file = on_kubernetes.drafted(pods, folder, name, zone_attribute, access)
         out.print(f"wrote {file}", markup=False)
         out.print(f"next: read it, then {here}opensearch-chaos target check {file.relative_to(folder)}", markup=False)
         return
     if name is not None or zone_attribute is not None or any(access.values()):
-        raise InvalidInput("how to reach a cluster is said with --from only", remedy="add --from URL, or leave it out")
+        raise InvalidInput(
+            "how to reach a cluster is said with --from or --from-kubernetes only", remedy="add one, or leave it out"
+        )
     repository.refuse_taken(folder)
     with TemporaryDirectory(prefix="opensearch-chaos-") as scratch:
         install = _install_source(install_from, Path(scratch))

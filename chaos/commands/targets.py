@@ -18,6 +18,7 @@ from chaos.base.text import plural
 from chaos.commands.common import out
 
 if TYPE_CHECKING:
+    from chaos.base.access import Access
     from chaos.definitions.existing import Existing
     from chaos.targets.existing.compare import Row
 
@@ -117,36 +118,47 @@ def drafted(url: str, folder: Path, name: str | None, zone_attribute: str | None
     from chaos.base.addresses import Address
     from chaos.commands.access import reached
     from chaos.definitions.existing import FOLDER
-    from chaos.definitions.selectors import NAME
     from chaos.targets.existing import draft
     from chaos.targets.existing.seen import look
 
-    if name is not None and not re.fullmatch(NAME, name):
-        raise InvalidInput(
-            f"--name {name!r} cannot name a target", remedy="use small letters, digits, dashes, dots and underscores"
-        )
+    refuse_name(name)
     host, port, access = reached(url, **given)
     address = Address(access.tls, host, port)
     seen = look((address,), access, zone_attribute)
     named = name or draft.file_name(seen.identity.cluster_name)
     path = folder / FOLDER / f"{named}.yaml"
+    draft.write(draft.draft(seen, [str(address)], written_access(access, given, folder, path.parent), named), path)
+    return path
+
+
+def refuse_name(name: str | None) -> None:
+    """Raises InvalidInput where a target cannot have this name."""
+    from chaos.definitions.selectors import NAME
+
+    if name is not None and not re.fullmatch(NAME, name):
+        raise InvalidInput(
+            f"--name {name!r} cannot name a target", remedy="use small letters, digits, dashes, dots and underscores"
+        )
+
+
+def written_access(access: Access, given: dict[str, Any], repository: Path, folder: Path) -> dict[str, Any]:
+    """The keys of ``access`` that a file in ``folder`` needs for what a command was given."""
     plain = ("user", "password", "ca", "certificate", "key")
     keys: dict[str, Any] = {key: given[key] for key in plain if given.get(key)}
     for key in ("ca", "certificate", "key"):
         if key in keys:
-            keys[key] = _beside(keys[key], folder, path.parent)
+            keys[key] = beside(keys[key], repository, folder)
     if str(keys.get("password", "")).startswith("file:"):
-        keys["password"] = f"file:{_beside(keys['password'].removeprefix('file:'), folder, path.parent)}"
+        keys["password"] = f"file:{beside(keys['password'].removeprefix('file:'), repository, folder)}"
     if given.get("insecure"):
         keys["verify"] = False
     if access.sigv4 is not None:
         profile = {"profile": access.sigv4.profile} if access.sigv4.profile else {}
         keys["sigv4"] = {"region": access.sigv4.region, **profile}
-    draft.write(draft.draft(seen, [str(address)], keys, named), path)
-    return path
+    return keys
 
 
-def _beside(file: str | Path, repository: Path, folder: Path) -> str:
+def beside(file: str | Path, repository: Path, folder: Path) -> str:
     """A file as a target's file in ``folder`` names it, which is read from there; outside the repository and below the
     user's home by ``~``. In another checkout, or another's home, an absolute path would be none."""
     at, home = Path(os.path.abspath(Path(file).expanduser())), Path.home()

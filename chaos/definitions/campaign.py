@@ -98,7 +98,12 @@ class BudgetFile(Strict):
     wall: PositiveDuration | None = Field(
         default=None, description="no cell begins that would end later than this after a worker's start"
     )
-    machines: StrictInt = Field(default=1, ge=1, le=1000, description="how many shards there may be at most")
+    machines: StrictInt = Field(
+        default=1,
+        ge=1,
+        le=1000,
+        description="how many shards there may be at most, and how many workers of Dask are used at a time",
+    )
     artifacts: Size = Field(
         default=ARTIFACTS,
         description="what a cell may keep in the store: beyond it logs are left out, largest first, and named",

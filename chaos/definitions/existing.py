@@ -30,11 +30,12 @@ from chaos.base.units import (
     PositiveRate,
     at_least,
 )
-from chaos.definitions import domain, fis, hooks
+from chaos.definitions import domain, fis, hooks, kubernetes
 from chaos.definitions.base import API_VERSION, OneOrMore, Setting, Strict
 from chaos.definitions.domain import DomainFile
 from chaos.definitions.fis import FisFile
 from chaos.definitions.hooks import Hook
+from chaos.definitions.kubernetes import KubernetesFile, ObjectName
 from chaos.definitions.loading import validated
 from chaos.definitions.source import Problem, Source, did_you_mean, shown
 from chaos.definitions.topology import ZONE_ATTRIBUTE, Name, Version
@@ -195,6 +196,9 @@ class Member(Strict):
     )
     addresses: OneOrMore[Ip] = Field(
         default=(), description="its host's, as other nodes see it: faults on links by its host need them"
+    )
+    pod: ObjectName | None = Field(
+        default=None, description="its pod of Kubernetes, by name: faults on pods need it (docs/kubernetes.md)"
     )
 
 
@@ -391,6 +395,9 @@ class ExistingFile(Strict):
         default=None,
         description="the domain of Amazon OpenSearch Service that it is (docs/domain.md); default none",
     )
+    kubernetes: KubernetesFile | None = Field(
+        default=None, description="where nodes are pods: whose, and how they are reached (docs/kubernetes.md)"
+    )
     reads: Reads | None = Field(default=None, description="of indices that are not ours, by `observe --queries`")
     caps: Caps | None = Field(default=None, description="of load that is ours; without them there is none")
     foreign: Foreign | None = Field(
@@ -494,6 +501,13 @@ class Existing(Strict):
         """ssh's configuration of this target; None: as ssh finds its own."""
         return None if self.written.hosts is None else self._beside(self.written.hosts.config)
 
+    @property
+    def kubeconfig(self) -> Path | None:
+        """The file that the target's file names; None: as kubectl finds its own."""
+        pods = self.written.kubernetes
+        found = None if pods is None else self._beside(pods.kubeconfig)
+        return None if found is None else Path(found)
+
     def hook(self, kind: str) -> Hook | None:
         """The programs of a kind of fault, where they are; None: the file names none."""
         given = self.written.hooks.get(kind)
@@ -559,6 +573,7 @@ def _check(file: ExistingFile, path: Path) -> Iterator[Problem]:
     yield from _ways(file, schemes)
     yield from _hosts(file)
     yield from hooks.check(file.hooks)
+    yield from kubernetes.check(file.kubernetes, file.nodes)
     every = [each.host for each in (*file.addresses, *file.of_balancers.values(), *file.of_nodes.values())]
     if file.fis is not None:
         yield from fis.check(file.fis)
@@ -659,3 +674,6 @@ def _named(file: ExistingFile) -> Iterator[tuple[str, str]]:
     reached = [each.ssh for each in (*file.nodes.values(), *clients) if each.ssh is not None]
     yield from dict.fromkeys(("the host", destination) for destination in reached)
     yield from (("the node", name) for name in file.nodes)
+    if (pods := file.kubernetes) is not None:
+        yield "the namespace", pods.namespace
+        yield from (("the context", each) for each in [pods.context] if each is not None)

@@ -48,6 +48,7 @@ from chaos.definitions.actions import ActionParams
 from chaos.definitions.base import API_VERSION, OneOrMore, Strict
 from chaos.definitions.during import During, WaitsFor
 from chaos.definitions.expectations import COMMAND_WITHIN, CommandLine, Expectation, ExpectationFile
+from chaos.definitions.programs import Program
 from chaos.definitions.rates import AnyRate, ChangingRate
 from chaos.definitions.rules import AlertRule
 from chaos.definitions.selectors import NAME
@@ -997,6 +998,10 @@ class ExperimentFile(Strict):
     controller: Controller | None = Field(
         default=None, description="run our failover controller beside the load, for example {act: true}"
     )
+    programs: dict[Word, Program] = Field(
+        default_factory=dict,
+        description="programs of yours that run beside the load, for example {shipper: {command: [./ship]}}; labs only",
+    )
     rates: dict[str, PositiveFrequency] = Field(
         default_factory=dict,
         description="how often each fault (kind or name) happens to you, for the projected availability of a year, "
@@ -1022,6 +1027,7 @@ class Experiment(Strict):
     slis: dict[str, ResolvedSli] = Field(default_factory=dict)
     guards: Annotated[SerializeAsAny[Guards], BeforeValidator(_read_guards)] = Field(default_factory=Guards)
     controller: Controller | None = None
+    programs: dict[str, Program] = Field(default_factory=dict)
     rates: dict[str, PositiveFrequency] = Field(default_factory=dict)
     good_in_file: dict[str, Duration] = Field(default_factory=dict)
     """What the file says of objectives (s) that were given on the command line instead; ``load`` has those in force."""
@@ -1030,9 +1036,9 @@ class Experiment(Strict):
 
     @model_serializer(mode="wrap")
     def _without_what_is_off(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """An experiment without a controller or SLIs keeps the normal form, and so the hash, that it always had."""
+        """An experiment without these keeps the normal form, and so the hash, that it always had."""
         data: dict[str, Any] = handler(self)
-        off = ("controller", "good_in_file", "overrides", "slis")
+        off = ("controller", "good_in_file", "overrides", "programs", "slis")
         return {key: value for key, value in data.items() if value or key not in off}
 
     @property
@@ -1154,6 +1160,7 @@ def resolve(
         slis={name: _sli(sli, (alerts or {}).get(name, ())) for name, sli in file.slis.items()},
         guards=file.guards,
         controller=file.controller,
+        programs=file.programs,
         rates=file.rates,
     )
 

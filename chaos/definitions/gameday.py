@@ -14,14 +14,26 @@ from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    StrictInt,
+    WithJsonSchema,
+    model_serializer,
+    model_validator,
+)
 
 from chaos.base.access import REFERENCES
 from chaos.base.addresses import PORTS
+from chaos.base.errors import InvalidInput
 from chaos.base.units import Duration, Malformed, Number, PositiveDuration, at_least
 from chaos.definitions.base import API_VERSION, OneOrMore, Strict
-from chaos.definitions.loading import validated
-from chaos.definitions.slis import CA, INTERVALS, Prometheus, Query, Reference, Sli, SliAccess
+from chaos.definitions.loading import alerts_of, validated
+from chaos.definitions.rules import AlertRule
+from chaos.definitions.slis import CA, INTERVALS, Prometheus, Query, Reference, ResolvedSli, Sli, SliAccess
 from chaos.definitions.source import Problem, Source, shown
 from chaos.definitions.topology import Name
 
@@ -255,11 +267,26 @@ class Preflight(Strict):
     )
 
 
+OF_RULES = ("rules", "alert", "labels")
+
+
 class PrometheusGuard(Strict):
-    """One number by PromQL."""
+    """One number by PromQL, or alert rules as Prometheus reads them: one that fires is bad."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["query"]}, {"required": ["rules"]}]})
 
     url: Prometheus = Field(description="of the Prometheus, for example http://prometheus.example:9090")
-    query: Query = Field(description="PromQL whose answer is one number")
+    query: Query | None = Field(default=None, description="PromQL whose answer is one number")
+    rules: Words | None = Field(
+        default=None,
+        description="instead of a query: a file of alert rules beside this one; Prometheus need not have it loaded",
+    )
+    alert: OneOrMore[str] | None = Field(
+        default=None, description="of rules: the names of alerts that count; default all that are in the file"
+    )
+    labels: dict[str, str] | None = Field(
+        default=None, description="of rules: labels that the alerts that count have, for example {severity: critical}"
+    )
     fresh: Query | None = Field(default=None, description="PromQL for how old the data is, in seconds")
     oldest: PositiveDuration = Field(default=Duration(60), description="samples that are older do not count")
     access: SliAccess = Field(default_factory=SliAccess, description="as whom; default nobody")
@@ -267,13 +294,25 @@ class PrometheusGuard(Strict):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         self.access.fits(self.url)
+        _ = self.sli
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_given(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """One with a query keeps the normal form, and so the digest that was approved, that it always had."""
+        data: dict[str, Any] = handler(self)
+        return {key: value for key, value in data.items() if value is not None or key not in OF_RULES}
 
     @property
     def sli(self) -> Sli:
-        """The same as an experiment has it."""
-        given = {"query": self.query, "fresh": self.fresh, "oldest": self.oldest, "access": self.access}
+        """The same as an experiment has it. Raises Malformed where neither query nor rules are given, or both."""
+        given = {name: getattr(self, name) for name in self.model_fields_set - {"url"}}
         return Sli.model_validate({"prometheus": self.url, **given})
+
+    def of_alerts(self, alerts: tuple[AlertRule, ...], every: Duration) -> ResolvedSli:
+        """The same with the rules that count, asked so often."""
+        given = {name: getattr(self, name) for name in self.model_fields_set - {"url"}}
+        return ResolvedSli.model_validate({"prometheus": self.url, **given, "alerts": alerts, "every": every})
 
 
 class CloudWatchGuard(Strict):
@@ -327,7 +366,7 @@ class Guard(Strict):
     counts: Literal["blocking", "outcome"] = Field(
         description="blocking: something else broke, and the day is aborted; outcome: we broke it, a weakness"
     )
-    prometheus: PrometheusGuard | None = Field(default=None, description="a number by PromQL")
+    prometheus: PrometheusGuard | None = Field(default=None, description="a number by PromQL, or alert rules")
     cloudwatch: CloudWatchGuard | None = Field(default=None, description="an alarm of CloudWatch")
     monitor: MonitorGuard | None = Field(default=None, description="a monitor of OpenSearch's alerting")
     http: HttpGuard | None = Field(default=None, description="what an address answers")
@@ -345,12 +384,15 @@ class Guard(Strict):
         given = [name for name in SOURCES if getattr(self, name) is not None]
         if len(given) != 1:
             raise Malformed(f"a guard asks one source: expected one of {', '.join(SOURCES)}, got {len(given)}")
-        numbers = self.prometheus is not None or (self.http is not None and self.http.number is not None)
+        alerts = self.prometheus is not None and self.prometheus.rules is not None
+        in_json = self.http is not None and self.http.number is not None
+        numbers = in_json or (self.prometheus is not None and not alerts)
         sides = (self.above is not None) + (self.below is not None)
         if numbers and sides != 1:
             raise Malformed("a number has one bad side: expected above or below")
         if not numbers and sides:
-            raise Malformed(f"{given[0]} answers no number: expected neither above nor below")
+            who = "an alert rule" if alerts else given[0]
+            raise Malformed(f"{who} answers no number: expected neither above nor below")
         if self.timeout > self.every:
             raise Malformed(f"timeout {self.timeout.text} is more than every {self.every.text}: expected less")
         return self
@@ -370,7 +412,8 @@ class Guard(Strict):
             limit = self.above if self.above is not None else self.below
             assert limit is not None
             return f"{'above' if self.above is not None else 'below'} {limit.text}"
-        return {"cloudwatch": "in ALARM", "monitor": "with an active alert", "program": "bad"}.get(self.source, "bad")
+        words = {"prometheus": "firing", "cloudwatch": "in ALARM", "monitor": "with an active alert"}
+        return words.get(self.source, "bad")
 
     @property
     def silence(self) -> float:
@@ -602,9 +645,14 @@ def load_gameday(path: str | Path) -> GameDay:
     path = Path(path)
     source = Source.read(path)
     file = validated(source, GameDayFile, "gameday")
+    errors: list[str] = []
     if file is not None:
         source.add(_check(file, path))
-    source.raise_if_wrong()
+        for name, guard in file.guards.items():
+            if guard.prometheus is not None and guard.prometheus.rules is not None:
+                alerts_of(guard.prometheus, ("guards", name, "prometheus"), source, errors)
+    if wrong := source.errors() + errors:
+        raise InvalidInput("\n".join(wrong))
     assert file is not None
     return GameDay(file=shown(path), folder=path.parent.absolute(), written=file)
 

@@ -7,7 +7,7 @@ import re
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -127,25 +127,40 @@ def _listed_times(file: ExperimentFile, source: Source) -> dict[str, tuple[float
 
 def _alerts(file: ExperimentFile, source: Source, errors: list[str]) -> dict[str, tuple[AlertRule, ...]]:
     """The alert rules of each SLI that has some, from their files beside the experiment's own."""
-    found: dict[str, tuple[AlertRule, ...]] = {}
-    for name, sli in file.slis.items():
-        if sli.rules is None:
-            continue
-        try:
-            every = load_rules(source.path.parent / Path(sli.rules).expanduser())
-        except InvalidInput as error:
-            errors += [each for each in error.message.splitlines() if each not in errors]
-            continue
-        found[name] = chosen(every, sli.alert, sli.labels)
-        known = list(dict.fromkeys(rule.alert for rule in every))
-        for index, alert in enumerate(sli.alert or ()):
-            if alert not in known:
-                says = f"{sli.rules} has no alert {alert}: {did_you_mean(alert, known)}"
-                source.add([Problem(("slis", name, "alert", index), says)])
-        if not found[name] and set(sli.alert or ()) <= set(known):
-            which = ", ".join(f"{label}: {value}" for label, value in (sli.labels or {}).items())
-            says = f"no alert of {sli.rules} has {which}: expected labels that one has" if which else ""
-            source.add([Problem(("slis", name, "labels" if which else "rules"), says or f"{sli.rules} has no alert")])
+    given = {name: sli for name, sli in file.slis.items() if sli.rules is not None}
+    return {name: alerts_of(sli, ("slis", name), source, errors) for name, sli in given.items()}
+
+
+class OfRules(Protocol):
+    """What names a file of alert rules and chooses among them."""
+
+    @property
+    def rules(self) -> str | None: ...
+    @property
+    def alert(self) -> tuple[str, ...] | None: ...
+    @property
+    def labels(self) -> dict[str, str] | None: ...
+
+
+def alerts_of(given: OfRules, place: Loc, source: Source, errors: list[str]) -> tuple[AlertRule, ...]:
+    """The alert rules that are chosen of a file beside the one that names it at ``place``. ``source`` is told of names
+    and labels that choose none, ``errors`` of what is wrong in the file itself, each a line."""
+    assert given.rules is not None
+    try:
+        every = load_rules(source.path.parent / Path(given.rules).expanduser())
+    except InvalidInput as error:
+        errors += [each for each in error.message.splitlines() if each not in errors]
+        return ()
+    found = chosen(every, given.alert, given.labels)
+    known = list(dict.fromkeys(rule.alert for rule in every))
+    for index, alert in enumerate(given.alert or ()):
+        if alert not in known:
+            says = f"{given.rules} has no alert {alert}: {did_you_mean(alert, known)}"
+            source.add([Problem((*place, "alert", index), says)])
+    if not found and set(given.alert or ()) <= set(known):
+        which = ", ".join(f"{label}: {value}" for label, value in (given.labels or {}).items())
+        says = f"no alert of {given.rules} has {which}: expected labels that one has" if which else ""
+        source.add([Problem((*place, "labels" if which else "rules"), says or f"{given.rules} has no alert")])
     return found
 
 
@@ -551,12 +566,27 @@ def _problems(error: ValidationError, model: type[BaseModel]) -> Iterator[Proble
         elif detail["type"] == "extra_forbidden":
             known, key = _keys(model, loc[:-1]), str(loc[-1])
             meant = MEANT[key] if MEANT.get(key) in known else key
-            yield Problem(loc, f'unknown key "{key}": {did_you_mean(meant, known)}', at_key=True)
+            hint = _elsewhere(model, loc) or did_you_mean(meant, known)
+            yield Problem(loc, f'unknown key "{key}": {hint}', at_key=True)
         elif detail["type"] == "missing":
             expected = _description(model, loc)
             yield Problem(loc, f'"{loc[-1]}" is missing{f": expected {expected}" if expected else ""}')
         else:
             yield Problem(loc, f"{_name(loc)}{_says(detail)}")
+
+
+STEPS = {"do": "inject", "inject": "do"}
+"""Where a phase's steps stand that somebody may have written under the other key."""
+
+
+def _elsewhere(model: type[BaseModel], loc: Loc) -> str | None:
+    """For a step under the wrong key of a phase: under which one it belongs. ``restart`` is ``node.restart``, too."""
+    if len(loc) < 2 or (other := STEPS.get(str(loc[-2]))) is None:
+        return None
+    key = str(loc[-1])
+    found = [each for each in _keys(model, (*loc[:-2], other)) if each == key or each.endswith(f".{key}")]
+    what = "a fault, which is proven" if other == "inject" else "an action"
+    return f"{found[0]} is {what}: expected it under {other}" if found else None
 
 
 def _name(loc: Loc) -> str:

@@ -51,6 +51,7 @@ EXPERIMENT = {
     "GuardCommand": "guards.command",
     "SliLimit": "guards.sli.NAME",
     "Controller": "controller",
+    "Program": "programs.NAME",
     "VaryFile": "vary",
     "SideFile": "vary.sides.NAME",
     "ProtectionFile": "vary.protection",
@@ -76,6 +77,8 @@ EXISTING = {
     "FisFile": "fis",
     "Instances": "fis.instances",
     "DomainFile": "domain",
+    "KubernetesFile": "kubernetes",
+    "KubernetesIdentity": "kubernetes.identity",
 }
 GAMEDAY = {
     "Step": "experiments",

@@ -87,6 +87,9 @@ def _lines(given: Experiment, topology: str, comments: Iterable[str]) -> Iterato
     yield from _load(given.load)
     if given.controller is not None:
         yield f"controller: {flow(given.controller)}"
+    if given.programs:
+        yield "programs:"
+        yield from (f"  {name}: {flow(program)}" for name, program in given.programs.items())
     if given.slis:
         yield "slis:"
         yield from (f"  {name}: {flow(sli.written)}" for name, sli in given.slis.items())

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from urllib.parse import parse_qs, unquote
 
 from chaos.base.errors import MissingPrerequisite
-from chaos.base.sigv4 import INSTALL
+from chaos.base.extras import AWS
 
 JSON = "application/json"
 UNMODELLED = {
@@ -98,7 +98,7 @@ class Routes:
             from botocore.loaders import create_loader
             from botocore.model import ServiceModel
         except ImportError:
-            raise MissingPrerequisite("the FIS endpoint needs the Python package boto3", remedy=INSTALL) from None
+            raise MissingPrerequisite("the FIS endpoint needs the Python package boto3", remedy=AWS.install) from None
         model = ServiceModel(create_loader().load_service_model(service, "service-2", version), service)
         self._shapes, self._service = shapes, "FIS" if service == "fis" else model.metadata["serviceId"]
         self._outputs = {name: model.operation_model(name).output_shape for name in model.operation_names}

@@ -21,7 +21,17 @@ from pydantic import BaseModel
 
 from chaos.definitions.existing import AccessFile, Existing, HostsFile
 from chaos.definitions.experiment import Experiment, GuardCommand
-from chaos.definitions.gameday import Announcement, Approval, Consent, Freeze, GameDay, HttpGuard, ProgramGuard, Ticket
+from chaos.definitions.gameday import (
+    Announcement,
+    Approval,
+    Consent,
+    Freeze,
+    GameDay,
+    HttpGuard,
+    ProgramGuard,
+    PrometheusGuard,
+    Ticket,
+)
 from chaos.definitions.hooks import Hook
 from chaos.definitions.slis import SliAccess
 from chaos.gamedays.record import plain
@@ -48,6 +58,7 @@ CONTENT: Mapping[tuple[type[BaseModel], str], str] = {
     (Freeze, "ca"): "file",
     (Ticket, "ca"): "file",
     (HttpGuard, "ca"): "file",
+    (PrometheusGuard, "rules"): "file",
     (Announcement, "ca"): "file",
     (SliAccess, "ca"): "file",
     (AccessFile, "ca"): "file",

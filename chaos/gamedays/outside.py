@@ -29,11 +29,14 @@ from chaos.base.access import Access, distrust
 from chaos.base.addresses import PORTS
 from chaos.base.ages import CLOCKS_SECONDS, answered, untimely
 from chaos.base.errors import ChaosError, InvalidInput, MissingPrerequisite
-from chaos.base.sigv4 import INSTALL
+from chaos.base.extras import AWS
 from chaos.base.text import one_line, printable
 from chaos.definitions.gameday import CloudWatchGuard, GameDay, Guard, HttpGuard, ProgramGuard
+from chaos.definitions.loading import load_rules
+from chaos.definitions.rules import chosen
 from chaos.definitions.slis import INTERVALS
 from chaos.gamedays.asking import access_of, bearer, moment_of, number_of, pointed
+from chaos.opensearch.alerts import AlertAsker
 from chaos.opensearch.prometheus import Asker
 from chaos.opensearch.rest import UNREADABLE, Garbled, connection_class, short
 
@@ -210,6 +213,31 @@ class Prometheus:
         self._asker.close()
 
 
+class FiringAlerts:
+    """Alert rules of the team's own, evaluated as an experiment's SLIs evaluate them: one that fires is bad. Whoever
+    has them loaded is not asked. Raises InvalidInput when their file cannot be read (any more)."""
+
+    def __init__(self, guard: Guard, day: GameDay, clock: Callable[[], float]) -> None:
+        wanted = guard.prometheus
+        assert wanted is not None and wanted.rules is not None
+        alerts = chosen(load_rules(day.beside(wanted.rules)), wanted.alert, wanted.labels)
+        if not alerts:
+            raise InvalidInput(f"{wanted.rules} has no alert that counts any more", remedy="mend it, or the guard")
+        sli = wanted.of_alerts(alerts, guard.every)
+        self._asker = AlertAsker(sli, day.folder, deadline=float(guard.timeout), clock=clock)
+
+    def ask(self) -> Answer:
+        answer = self._asker.ask()
+        if answer.value is None:
+            return _none(answer.sentence)
+        if answer.value:
+            return Answer("bad", answer.value, f"{', '.join(map(printable, answer.alerts))} fires")
+        return Answer("good", answer.value)
+
+    def close(self) -> None:
+        self._asker.close()
+
+
 # ---- a program ------------------------------------------------------------------------------------------------------
 
 
@@ -295,7 +323,9 @@ class CloudWatch:
             from botocore.config import Config
             from botocore.exceptions import BotoCoreError, ClientError, ProfileNotFound
         except ImportError:
-            raise MissingPrerequisite("a guard of CloudWatch needs the Python package boto3", remedy=INSTALL) from None
+            raise MissingPrerequisite(
+                "a guard of CloudWatch needs the Python package boto3", remedy=AWS.install
+            ) from None
         self._client_error, self._failures = ClientError, (BotoCoreError, OSError)
         half = float(guard.timeout) / 2
         once = {"total_max_attempts": 1, "mode": "standard"}
@@ -633,6 +663,8 @@ class Outside:
 
     def _source(self, name: str, over: threading.Event) -> Source:
         guard = self._guards[name]
+        if guard.prometheus is not None and guard.prometheus.rules is not None:
+            return FiringAlerts(guard, self._day, self._clock)
         if guard.prometheus is not None:
             return Prometheus(guard, self._day, self._clock)
         if guard.http is not None:

@@ -238,6 +238,31 @@ class CommandAsked(Event, kind="expect.command"):
     last: list[str]
 
 
+# -- programs that run beside the load ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramBegun(Event, kind="program.begun"):
+    """A program of the experiment's began, before the first phase."""
+
+    name: str
+    says: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramOver(Event, kind="program.over"):
+    """How it ended. ``ok``: in time, with exit code 0 or by the SIGTERM that told it to end. ``exit_code``: as a shell
+    says it; None where it was ended. ``log``: what it printed, in ``logs/``."""
+
+    name: str
+    ok: bool
+    exit_code: int | None
+    seconds: float
+    says: str
+    log: str
+    last: list[str]
+
+
 # -- faults and actions ------------------------------------------------------------------------------
 
 

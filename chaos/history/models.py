@@ -21,7 +21,8 @@ class PlannedNode(TypedDict):
 class PlannedLab(TypedDict, total=False):
     """What the run is on. ``pulsed``: hosts whose Toxiproxies the load passes → the zone, for those of clients.
 
-    ``accepts``: grades of proofs below ``path`` that count here.
+    ``accepts``: grades of proofs below ``path`` that count here. ``cluster``: of one that exists, 16 digits of the
+    SHA-256 of its UUID: runs on one cluster are known by it, and the UUID is not told.
     """
 
     kind: str
@@ -31,6 +32,7 @@ class PlannedLab(TypedDict, total=False):
     client_hosts: list[str]
     pulsed: dict[str, str | None]
     accepts: list[str]
+    cluster: str
 
 
 class PlannedStep(TypedDict, total=False):

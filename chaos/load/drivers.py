@@ -12,17 +12,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from chaos.base.errors import MissingPrerequisite
+from chaos.base.extras import ASYNC
 from chaos.definitions.experiment import Load
 from chaos.load.clients import helpers
 from chaos.load.config import DriverConfig, Part
 from chaos.load.driver import Driver, DriverError
 
-INSTALL = "pip install 'opensearch-chaos[async]'"
 BEGIN_NS = 200_000_000
 """From the word *go* to the first arrival, where several must hear it."""
 
@@ -35,8 +34,10 @@ def apart(load: Load) -> list[str]:
 
 def need_package(load: Load) -> None:
     """Raises MissingPrerequisite where a load needs a package that is an extra, and it is not installed."""
-    if (names := apart(load)) and find_spec("aiohttp") is None:
-        raise MissingPrerequisite(f"the helper of load.{names[0]} needs the Python package aiohttp", remedy=INSTALL)
+    if (names := apart(load)) and ASYNC.missing():
+        raise MissingPrerequisite(
+            f"the helper of load.{names[0]} needs the Python package aiohttp", remedy=ASYNC.install
+        )
 
 
 def parts(config: DriverConfig) -> tuple[DriverConfig, ...]:

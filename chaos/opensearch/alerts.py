@@ -80,10 +80,12 @@ class AlertAsker:
         sli: ResolvedSli,
         folder: Path,
         *,
+        deadline: float = DEADLINE_SECONDS,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._sli, self._server = sli, Server(sli, folder)
+        """``folder``: beside which its access's files are. ``deadline``: seconds for all that one question asks."""
+        self._sli, self._server, self._deadline = sli, Server(sli, folder), deadline
         self._clock, self._monotonic = clock, monotonic
         self._states = [State(rule) for rule in sli.alerts]
         self._last: float | None = None
@@ -91,7 +93,13 @@ class AlertAsker:
 
     def ask(self) -> Answer:
         """Evaluate every rule once. Never raises what a server may cause."""
-        until = time.monotonic() + min(float(self._sli.every), DEADLINE_SECONDS)
+        try:
+            return self._asked()
+        except UNREADABLE as error:
+            return _unreadable(error)
+
+    def _asked(self) -> Answer:
+        until = time.monotonic() + min(float(self._sli.every), self._deadline)
         clock = self._scalar("time()", until)
         if clock.value is None or clock.at is None:
             return clock
@@ -217,7 +225,11 @@ def _result(got: tuple[int, Any] | Answer, *kinds: str) -> list[Any] | Answer:
             return Answer(why=f"the answer is a {data['resultType']}: expected a vector", wrong=True, reached=True)
         return list(data["result"])
     except UNREADABLE as error:
-        return Answer(why="its answer cannot be read", said=type(error).__name__)
+        return _unreadable(error)
+
+
+def _unreadable(error: Exception) -> Answer:
+    return Answer(why="its answer cannot be read", said=type(error).__name__)
 
 
 def _each(result: list[Any]) -> Iterable[Any]:

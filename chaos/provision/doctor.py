@@ -22,6 +22,7 @@ import psutil
 
 from chaos.base import paths
 from chaos.base.errors import ChaosError, InvalidInput
+from chaos.base.extras import ASYNC, DOCKER, SECURE
 from chaos.provision import cds, given, java, lock, loops, mitmproxy, opensearch, s3, toxiproxy
 from chaos.provision.say import say
 from chaos.provision.unprivileged import NODE_UID, obstacle
@@ -88,6 +89,7 @@ def examine() -> list[Prerequisite]:
         _docker,
         _asyncio,
         _certificates,
+        _kubernetes,
     ]
     found: list[Prerequisite] = []
     for check in checks:
@@ -295,7 +297,7 @@ def _docker() -> list[Prerequisite]:
         import docker  # slow to import, and needed for this one question
         from docker.errors import DockerException
     except ImportError:
-        remedy = "pip install 'opensearch-chaos[docker]', or use the local lab"
+        remedy = f"{DOCKER.install}, or use the local lab"
         return [Prerequisite("Docker", False, "the Python package docker is missing", remedy, needed, optional=True)]
     try:
         client = docker.from_env(timeout=5)
@@ -310,17 +312,24 @@ def _docker() -> list[Prerequisite]:
 
 
 def _asyncio() -> list[Prerequisite]:
-    ok = importlib.util.find_spec("aiohttp") is not None
+    ok = not ASYNC.missing()
     found = "the Python package aiohttp" if ok else "the Python package aiohttp is missing"
-    remedy = None if ok else "pip install 'opensearch-chaos[async]', or use another helper"
+    remedy = None if ok else f"{ASYNC.install}, or use another helper"
     return [Prerequisite("asyncio", ok, found, remedy, "streams by helpers.async_bulk", optional=True)]
 
 
 def _certificates() -> list[Prerequisite]:
-    ok = all(importlib.util.find_spec(name) is not None for name in ("cryptography", "bcrypt"))
-    found = "the Python packages cryptography and bcrypt" + ("" if ok else " are missing")
-    remedy = None if ok else "pip install 'opensearch-chaos[secure]'"
+    ok = not SECURE.missing()
+    found = f"the Python packages {' and '.join(SECURE.packages)}" + ("" if ok else " are missing")
+    remedy = None if ok else SECURE.install
     return [Prerequisite("certificates", ok, found, remedy, "labs with security: true", optional=True)]
+
+
+def _kubernetes() -> list[Prerequisite]:
+    ok = importlib.util.find_spec("kubernetes") is not None
+    found = "the Python package kubernetes" if ok else "the Python package kubernetes is missing"
+    remedy = None if ok else "pip install 'opensearch-chaos[kubernetes]'"
+    return [Prerequisite("Kubernetes", ok, found, remedy, "clusters whose nodes are pods", optional=True)]
 
 
 def _existing(folder: Path) -> Path:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
+from chaos.base.extras import S3
 
 PLUGIN = "repository-s3"
-REMEDY = "pip install 'opensearch-chaos[s3]', or use a store of kind fs"
+REMEDY = f"{S3.install}, or use a store of kind fs"
 
 
 def lacking() -> str | None:
     """Why no store can be started with this Python, in words; None when one can. moto's own needs come with Locust."""
-    return None if importlib.util.find_spec("moto") is not None else "the Python package moto is missing"
+    return None if not S3.missing() else "the Python package moto is missing"

@@ -42,6 +42,7 @@ KILLED_SECONDS = 5.0
 LOG_BYTES = 16 * 2**20
 """What a command may print."""
 LAST_LINES, LAST_CHARACTERS = 5, 400
+PYTHON = "python"
 TOKEN = "OPENSEARCH_CHAOS_DURING"
 """In the environment of the command and of what it starts: whose they are, once who began the session is gone."""
 HERE = "this machine"
@@ -83,14 +84,25 @@ def ending(session: Session, words: Sequence[str]) -> Reversible:
     return Reversible(move, Move(END, {"host": HERE, **session.to_json()}))
 
 
+def meant(words: Sequence[str]) -> list[str]:
+    """The words of a command, with the Python that this package is installed in for the program ``python``."""
+    return [sys.executable if words[0] == PYTHON else words[0], *words[1:]]
+
+
 def refuse_absent(experiment: Experiment) -> None:
     """Raises InvalidInput for a command whose program is not here, or may not be executed."""
     waited = [(f"phase {each.name} waits for", each.during.command) for each in experiment.phases if each.during]
+    programs = [
+        (f"the program {name} of the experiment is", words)
+        for name, each in experiment.programs.items()
+        for words in (each.command, each.ready)
+    ]
     for who, command in [
         *waited,
+        *programs,
         *(("the experiment expects something of", each.command) for each in experiment.expect),
     ]:
-        if command is not None and shutil.which(command[0]) is None:
+        if command is not None and shutil.which(meant(command)[0]) is None:
             raise InvalidInput(
                 f"{who} a command, and there is no program '{command[0]}'",
                 remedy="name one that is there and may be executed (a path is taken from where the run is started)",
@@ -188,7 +200,7 @@ class Command:
         with open(log, "ab") as output:
             try:
                 self._process = subprocess.Popen(
-                    gate(words),
+                    gate(meant(words)),
                     stdin=subprocess.PIPE,
                     stdout=output,
                     stderr=subprocess.STDOUT,
@@ -237,6 +249,11 @@ class Command:
         if not self._ended:
             self._ended = True
             self._ledger.note(self._entry, "undone", "it had ended")
+
+    def tell(self) -> None:
+        """Send SIGTERM to the program itself, and to nothing that it began."""
+        if self._process.poll() is None:
+            self._process.terminate()
 
     def end(self) -> int:
         """End it, with all of its session; idempotent. How many processes that were. Raises FaultError."""

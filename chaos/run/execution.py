@@ -1,9 +1,9 @@
 """One run from plan to report: the order.
 
 refuse over leftovers → provision → run folder and plan → lab up and green → index and documents → load on → warm-up →
-audit → phases (undo, inject, do, hold) → undo what is left → settle → load off → read everything back → ask commands of
-expectations → (where it is tagged durable: empty the cluster, restore it from its store, read back again) → lab down →
-judge → report.
+audit → programs on → phases (undo, inject, do, hold) → programs off → undo what is left → settle → load off → read
+everything back → ask commands of expectations → (where it is tagged durable: empty the cluster, restore it from its
+store, read back again) → lab down → judge → report.
 Whatever ends a run early (a guard, Ctrl-C, a failure) goes through the same undo, and a report is made all the same.
 """
 
@@ -30,6 +30,7 @@ from chaos.programs.audit import Sheet, Workload, audit, documentation
 from chaos.programs.audit import cluster as audited
 from chaos.run import auditing, guards, plan, space
 from chaos.run import notes as said_before
+from chaos.run.beside import Programs
 from chaos.run.closing import Closing
 from chaos.run.instruments import unanswered
 from chaos.run.leftovers import refuse_leftovers, sole_run
@@ -39,6 +40,7 @@ from chaos.run.phases import Phases
 from chaos.run.ready import refuse_unready
 from chaos.run.restoring import refuse_others
 from chaos.run.stopping import Stop, Unasked, Unproven, signals
+from chaos.run.surroundings import environment
 from chaos.targets.labs import kinds
 from chaos.targets.labs.base import BaseLab
 
@@ -122,9 +124,10 @@ class Execution(Loading, Phases, Closing):
             with self.guarded():
                 self.warm_up()
                 self.audit()
-                self.phases_began = time.monotonic()
-                for number, phase in enumerate(self.experiment.phases):
-                    self.phase(number, phase)
+                with self.programs_on():
+                    self.phases_began = time.monotonic()
+                    for number, phase in enumerate(self.experiment.phases):
+                        self.phase(number, phase)
         except Aborted as error:
             self.aborted(error)
         except (Unproven, Unasked) as error:
@@ -221,6 +224,7 @@ class Execution(Loading, Phases, Closing):
                 "id": lab.id,
                 "shares_processors": target.shares_processors,
                 **({"accepts": list(target.accepts)} if target.accepts else {}),
+                **({} if self.there is None else {"cluster": plan.cluster_digest(self.there.lab.target)}),
                 "nodes": [{"name": n.name, "zone": n.zone, "roles": list(n.roles)} for n in experiment.topology.nodes],
                 "client_hosts": [host.name for host in lab.wiring.clients],
                 "pulsed": self.pulsed,
@@ -270,6 +274,23 @@ class Execution(Loading, Phases, Closing):
         made += self.options.guards
         with guards.Watch(made, self.stop.ask):
             yield
+
+    @contextmanager
+    def programs_on(self) -> Iterator[None]:
+        """The experiment's programs run over the block. Raises Unproven where one was not there for all of it."""
+        if not self.experiment.programs:
+            yield
+            return
+        programs = self.programs = Programs(self.folder, self.ledger, self.events, self.reporter)
+        try:
+            with environment(self.lab, self.folder, self.lab.id) as more:
+                programs.begin(self.experiment.programs, more)
+                yield
+                self.stage("programs")
+                programs.finish(self.tick)
+        finally:
+            self.programs = None
+            programs.end()
 
     def look_for_leftovers(self) -> None:
         """What fails of the audit of a cluster that is not ours, before anything is changed there.

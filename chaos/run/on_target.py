@@ -20,10 +20,15 @@ from chaos.definitions import Experiment, Topology
 from chaos.definitions.actions import ExcludeVotes
 from chaos.definitions.existing import Existing, ExistingFile, load_existing, today
 from chaos.definitions.experiment import Operation
+from chaos.definitions.selectors import NodeSelector, candidates
+from chaos.definitions.steps import FaultParams
 from chaos.faults.effects import not_back
 from chaos.faults.holding import facts, told
+from chaos.faults.kinds.zone import ZonePowerLoss
 from chaos.faults.moves import Move
 from chaos.faults.offers import Offers
+from chaos.kubernetes import rights
+from chaos.kubernetes.seen import Seen as SeenPods
 from chaos.load import drivers
 from chaos.opensearch import canaries
 from chaos.opensearch.administration import explicit_settings, reading
@@ -33,8 +38,10 @@ from chaos.run import plan, reaching
 from chaos.run.keeper import PATIENCE_SECONDS, Keeper
 from chaos.run.noted import OPEN, NotedLedger, Notes, now, opening
 from chaos.run.options import ID_BYTES
+from chaos.run.pods_of_others import OthersOnPods
 from chaos.targets.existing import compare
 from chaos.targets.existing.compare import Row, Sign
+from chaos.targets.existing.pods import unfit
 from chaos.targets.existing.seen import Seen, elsewhere, seen_of
 from chaos.targets.existing.target import ExistingTarget
 
@@ -127,6 +134,9 @@ def refused_caps(experiment: Experiment, target: Existing) -> list[Row]:
     if load.rolled is not None:
         says = "the load's index is a data stream or an alias, and on a cluster that is not ours it is one index"
         return [Row("caps", Sign.BLOCKS, says, "leave data_stream, alias and rollover out")]
+    if experiment.programs:
+        says = f"the program {next(iter(experiment.programs))} sends what no cap of ours can hold"
+        return [Row("caps", Sign.BLOCKS, says, "leave programs out, or run this on a lab")]
     rate = most_requests(experiment) + LEAST_LOOKS * looking(experiment)
     copies = topology.shards * (topology.replicas + 1)
     if experiment.controller is not None:
@@ -183,8 +193,8 @@ def _refused_past_balancers(experiment: Experiment, file: ExistingFile) -> list[
     return rows
 
 
-SSH, FIS, DOMAIN = "ssh", "fis", "domain"
-"""The providers that work on hosts, by AWS FIS, and by Amazon OpenSearch Service."""
+SSH, FIS, DOMAIN, KUBERNETES = "ssh", "fis", "domain", "kubernetes"
+"""The providers that work on hosts, by AWS FIS, by Amazon OpenSearch Service, and on pods."""
 DOMAIN_REMEDY = "see docs/domain.md: what AWS asks for"
 FIS_WATCH_SECONDS = 3.0
 LOOKS_SECONDS = 30.0
@@ -367,6 +377,68 @@ def refused_domain(target: ExistingTarget, experiment: Experiment, offers: Offer
     return [Row("the domain", Sign.BLOCKS, says, DOMAIN_REMEDY) for says in problems]
 
 
+POLICY_REMEDY = "let its owners apply what opensearch-chaos kubernetes policy prints"
+
+
+def of_pods(experiment: Experiment, offers: Offers) -> set[str]:
+    """What of :data:`chaos.kubernetes.rights.OF_KINDS` the experiment's faults on pods are."""
+    found = set()
+    for each in faults_by(KUBERNETES, experiment, offers):
+        how = getattr(each.params, "how", None)
+        found.add(f"{each.params.kind} {how}" if f"{each.params.kind} {how}" in rights.OF_KINDS else each.params.kind)
+    return found
+
+
+def refused_pods(target: ExistingTarget, experiment: Experiment, offers: Offers) -> list[Row]:
+    """What keeps Kubernetes from making the experiment's faults: asked by reading alone."""
+    mine = faults_by(KUBERNETES, experiment, offers)
+    if target.pods is None or not mine:
+        return []
+    file = target.pods.file
+    asked = rights.needed(file.namespace, of_pods(experiment, offers), forward=file.forward is not None)
+    try:
+        seen = target.pods.look()
+        lacking = rights.missing(target.pods.client, file.namespace, asked)
+    except ChaosError as error:
+        return [Row("Kubernetes", Sign.BLOCKS, error.message, error.remedy or "check the network and the kubeconfig")]
+    rows = [Row("rights", Sign.BLOCKS, f"not allowed: {each.says} ({each.why})", POLICY_REMEDY) for each in lacking]
+    for each in mine:
+        nodes = _ended(each.params, experiment)
+        for node in nodes:
+            pod = seen.pods.get(target.pods.of_nodes[node])
+            if pod is not None and (why := unfit(pod, each.params.kind)) is not None:
+                rows.append(Row(each.params.kind, Sign.BLOCKS, why, "choose another kind, or other nodes"))
+        if getattr(each.params, "how", "") == "orderly":
+            at_once = 1 if getattr(each.params, "rolling", False) else len(nodes)
+            rows += _refused_evictions(seen, {target.pods.of_nodes[node] for node in nodes}, at_once)
+    return list(dict.fromkeys(rows))
+
+
+def _ended(params: FaultParams, experiment: Experiment) -> tuple[str, ...]:
+    """The nodes that a fault on pods may end."""
+    nodes = experiment.topology.nodes
+    if isinstance(params, ZonePowerLoss):
+        return params.nodes(experiment.topology)
+    return tuple(
+        name for each in params.selectors.values() if isinstance(each, NodeSelector) for name in candidates(each, nodes)
+    )
+
+
+def _refused_evictions(seen: SeenPods, pods: set[str], at_once: int) -> list[Row]:
+    """Budgets that would refuse to let so many of these pods go."""
+    return [
+        Row(
+            "budget",
+            Sign.BLOCKS,
+            f"{each.name} lets {each.allowed} of its pods go now, and {min(at_once, len(hit))} would be evicted at "
+            "once: so would a drain be refused",
+            "how: kill, or fewer nodes at once; or a budget that lets one go",
+        )
+        for each in seen.budgets or ()
+        if (hit := pods & set(each.pods)) and min(at_once, len(hit)) > each.allowed
+    ]
+
+
 def host_rows(target: ExistingTarget) -> list[Row]:
     """Of each node whose host the file names: whether it proves that it is the node's, and what it can do for it."""
 
@@ -457,6 +529,9 @@ class OnTarget:
         self._thread.start()
         if self._by(FIS):
             threading.Thread(target=self._watch_fis, name="fis", daemon=True).start()
+        if self.lab.pods is not None:
+            watch = OthersOnPods(self.lab.pods, self.experiment, self.ledger.moves)
+            threading.Thread(target=watch.until, args=(self._over, self.stop), name="pods", daemon=True).start()
         return self._keeper
 
     def _by(self, provider: str) -> bool:
@@ -510,6 +585,13 @@ class OnTarget:
             found += [f"{' '.join(fact[1:])} of {label} is still there" for fact in sorted(put & says)]
         if any(move.operation == "host.begin" for move in self.ledger.moves()):
             found += self.lab.hosts.standing()
+        held = [move for move in self.ledger.moves() if move.operation in ("pod.hold", "pod.kill")]
+        made = {str(move.arguments["mark"]) for move in held}
+        if self.lab.pods is not None and made:
+            try:
+                found += self.lab.pods.left(made.__contains__)
+            except ChaosError as error:
+                found.append(f"Kubernetes does not say whether anything of ours is left: {error.message}")
         if self.lab.fis is not None and any(move.operation == "fis.template" for move in self.ledger.moves()):
             try:
                 found += self.lab.fis.left(self.ledger.run)
@@ -577,6 +659,7 @@ class OnTarget:
             for address, each in seen.identities.items()
             if (each.cluster_uuid, each.cluster_name) != (who.cluster_uuid, who.cluster_name)
         ]
+        wrong += _other_pods(target, seen)
         if target.written.identity != self.lab.target.written.identity:
             wrong.append("the file names another cluster than when the run began")
         if {name: node.zone for name, node in target.written.nodes.items()} != {
@@ -602,6 +685,16 @@ class OnTarget:
         if gone:
             wrong.append(f"{', '.join(sorted(gone))} left, and that is none of our doing")
         return wrong
+
+
+def _other_pods(target: Existing, seen: Seen) -> list[str]:
+    """Where the pods are not those of the file, or nobody says."""
+    if target.written.kubernetes is None:
+        return []
+    if not isinstance(seen.pods, SeenPods):
+        return [f"Kubernetes: {seen.pods}"]
+    rows = compare.identity_of_pods(target.written, seen.pods)
+    return [f"{row.what}: {row.says}" for row in rows if row.sign is not Sign.SAME]
 
 
 def _other_votes(stands: Sequence[Move], seen: Seen, *, takes: bool) -> list[str]:

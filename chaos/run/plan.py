@@ -164,6 +164,13 @@ def steps(
             "step": f"failover controllers in zones {zones} {does}, from before the load on",
             "inverse": _back_of(experiment.controller),
         }
+    for program in experiment.programs.values() if experiment.phases else ():
+        yield {
+            "phase": experiment.phases[0].name,
+            "step": f"begin beside the load, {program.describe()}",
+            "inverse": "it is told to end when the last phase is over, and ended with all of its session "
+            f"{program.within.text} later",
+        }
     for phase in experiment.phases:
         for name in phase.undo:
             yield {"phase": phase.name, "step": f"undo {name}", "inverse": None}
@@ -366,6 +373,11 @@ def _usable() -> dict[str, Any]:
     except OSError:
         return {"processors": None, "of": len(usable.online()), "quota": None}
     return {"processors": sorted(sorted(mine.sets, key=len)[0]), "of": len(usable.online()), "quota": mine.quota}
+
+
+def cluster_digest(target: Existing) -> str:
+    """Which cluster it is, for comparisons: a digest of its UUID, 16 hexadecimal digits."""
+    return hashlib.sha256(target.written.identity.cluster_uuid.encode()).hexdigest()[:16]
 
 
 def there(target: Existing) -> list[str]:

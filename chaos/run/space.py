@@ -127,6 +127,7 @@ def longest_seconds(experiment: Experiment) -> float:
         float(phase.longest) + STEP_SECONDS * bool(phase.undo or phase.inject or phase.do or phase.during)
         for phase in experiment.phases
     )
+    phases += sum(float(program.within) for program in experiment.programs.values())
     most = float(experiment.guards.max)
     return BEFORE_SECONDS + (min(phases, most) if experiment.phases else most) + AFTER_SECONDS
 
@@ -148,6 +149,7 @@ def of_record(experiment: Experiment) -> Need:
     own += sum(each.room(experiment) for each in instruments.every())
     seen = FIXED_BYTES + longest_seconds(experiment) * (arrivals + cas + probes + own)
     commands = sum(phase.during is not None for phase in experiment.phases)
+    commands += len(experiment.programs)
     printed = COMMAND_BYTES * (commands + sum(line.command is not None for line in experiment.expect))
     return Need(round(MARGIN * seen) + printed + FOR_UNDO + FOR_REPORT, RECORD_FILES)
 

@@ -25,6 +25,7 @@ from chaos.observe import disks
 from chaos.observe.identity import Identity
 from chaos.opensearch.views import Counts, everything
 from chaos.run import plan, space
+from chaos.run.beside import Programs
 from chaos.run.indices import Indices
 from chaos.run.instruments import Instruments, RunContext
 from chaos.run.noted import NotedLedger
@@ -58,6 +59,8 @@ class RunState:
     """The watch over who answers at the addresses of a cluster that is not ours; None on a lab."""
     refused: InvalidInput | None = None
     """Why it may not begin, once its folder was there; None: it may."""
+    programs: Programs | None = None
+    """Those of the experiment that run beside the load; None: none do now."""
     ceased_at: int | None = None
     """When the load was told to begin nothing more, before anything was undone (monotonic ns); None: it was not."""
 
@@ -200,7 +203,8 @@ class RunState:
             self.broken(says)
 
     def tick(self, text: str) -> bool:
-        """Show where we are; raise Aborted when asked to stop or when the driver is dead."""
+        """Show where we are; raise Aborted when asked to stop, ChaosError when the driver is dead, Unproven when a
+        program of the experiment's is."""
         self.stop.check()
         assert self.driver is not None
         if not self.driver.alive:
@@ -212,6 +216,8 @@ class RunState:
             self.await_word()
             raise
         self.refuse_vanished()
+        if self.programs is not None:
+            self.programs.check()
         status = self.driver.status
         rates = "  ".join(
             f"{name} {o['ok']}/s good, {o['bad']}/s not, p99 {o['p99_ms'] or 0:.0f} ms"

@@ -38,6 +38,7 @@ CAPABILITIES = {
     "hosts": "a program of ours on the hosts of nodes that others own, reached by ssh",
     "fis": "AWS FIS in the account of the instances on which the nodes are",
     "domain": "Amazon OpenSearch Service itself, for a domain of its own",
+    "pods": "the API server of the Kubernetes whose pods the nodes are",
     "http": "a layer through which HTTP requests pass, with something to do to each",
     "throttle": "limit how fast a node's disk takes writes",
 }
@@ -49,6 +50,7 @@ NO_OWNERS: dict[str, str | None] = {
     "hosts": "the hosts of a lab are ours, and no ssh leads to them",
     "fis": "the nodes of a lab are no instances of EC2",
     "domain": "a lab is no domain of Amazon OpenSearch Service",
+    "pods": "the nodes of a lab are no pods",
 }
 """Of labs: each of these capabilities, with why it is not there."""
 

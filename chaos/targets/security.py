@@ -7,7 +7,6 @@ by certificates that name every address at which they are reached, so whoever co
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import secrets
 from collections.abc import Collection
@@ -17,6 +16,7 @@ from typing import Any
 
 from chaos.base.access import Access
 from chaos.base.errors import MissingPrerequisite
+from chaos.base.extras import SECURE
 from chaos.definitions import Topology
 from chaos.targets.wiring import Wiring
 
@@ -33,19 +33,16 @@ EXPIRES = timedelta(seconds=60)
 """How long after it was made a certificate that is to expire does so. The plugin does not start with one that has
 (KeyStoreUtils.validateKeyStoreCertificates, 3.4.0), so its nodes must have read it by then; from there on nobody looks.
 """
-NEEDED = ("cryptography", "bcrypt")
-"""Python packages that secured labs need and nothing else does."""
-INSTALL = "pip install 'opensearch-chaos[secure]'"
 BCRYPT_ROUNDS = 4
 """The least there is: what protects a password of 256 random bits is its length, and nodes pay for each round."""
 
 
 def refuse_lacking(topology: Topology) -> None:
     """Raise MissingPrerequisite where a topology's nodes are secured, and this Python cannot make certificates."""
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-    if topology.security and missing:
+    if topology.security and (missing := SECURE.missing()):
         raise MissingPrerequisite(
-            f"{topology.name} has security: true, and certificates need the Python package {missing[0]}", remedy=INSTALL
+            f"{topology.name} has security: true, and certificates need the Python package {missing[0]}",
+            remedy=SECURE.install,
         )
 
 

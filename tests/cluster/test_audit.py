@@ -61,6 +61,7 @@ def test_planted_weaknesses_are_found_and_gone_with_their_cause(playground, inde
         "cluster.fault_detection.follower_check.timeout": "2s",
         "cluster.fault_detection.leader_check.timeout": "2s",
         "cluster.publish.timeout": "5s",
+        "cluster.blocks.create_index": True,
     }
     create_index(playground, "bare", {"number_of_shards": 1, "number_of_replicas": 0})
     try:
@@ -69,12 +70,16 @@ def test_planted_weaknesses_are_found_and_gone_with_their_cause(playground, inde
         rows = graded(playground)
         assert rows["awareness"] is rows["awareness.forced"] is rows["replicas"] is rows["copies.placed"] is Status.FAIL
         assert rows["protection.search"] is rows["detection"] is Status.OK  # and what is mended is seen
+        assert rows["blocks.cluster"] is Status.FAIL
+        assert rows["routing"] is Status.FAIL  # weights go by the zone, and allocation by the rack now
     finally:
         delete_index(playground, "bare")
         administer(playground, "PUT", "/_cluster/settings", {"persistent": dict.fromkeys(settings)})
     assert await_green(playground, 60)[0]
     after = graded(playground)
-    for rule in ("awareness", "awareness.forced", "replicas", "copies.placed", "protection.search", "detection"):
+    back = ("awareness", "awareness.forced", "replicas", "copies.placed", "protection.search", "detection")
+    assert after["blocks.cluster"] is Status.OK and after["routing"] is Status.INFO  # zone c has weight 0
+    for rule in back:
         assert after[rule] is before[rule], rule
 
 

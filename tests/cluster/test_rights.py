@@ -105,6 +105,12 @@ class Secured:
         status, answer = self.admin.request("PUT", f"/_plugins/_security/api/{what}", body=body)
         assert status in (200, 201), answer
 
+    def indices(self) -> set[str]:
+        """Every index, hidden ones too, but for those that the security plugin keeps."""
+        status, rows = self.admin.request("GET", "/_cat/indices?format=json&h=index&expand_wildcards=all")
+        assert status == 200, rows
+        return {row["index"] for row in rows if not row["index"].startswith((".opendistro", "security-auditlog"))}
+
     def may(self, role: dict[str, Any]) -> None:
         self._put("roles/chaos", role)
 
@@ -151,6 +157,29 @@ def test_with_it_all_goes_well(there: Secured):
     assert found["clean"] is True and [fault["proven"] for fault in found["faults"]] == [True], found["reasons"]
     lost = next(each for each in found["findings"] if each["title"].startswith("acknowledged.lost"))
     assert lost["counts_as"] == "pass", lost
+
+
+def test_a_row_that_the_file_names_refuses_a_run_and_once_it_is_mended_the_run_goes(there: Secured):
+    there.may(there.role)
+    refusing = there.folder / "refusing.yaml"
+    refusing.write_text(there.file.read_text() + "audit: {refuse: [blocks.index]}\n")
+    out, before = there.folder / "refused", there.indices()
+    settings = {"number_of_replicas": 2, "blocks.read_only_allow_delete": True}
+    status, answer = there.admin.request("PUT", "/kept", body={"settings": settings})
+    assert status == 200, answer
+    try:
+        code, output = cli("run", there.experiment, "--on", refusing, "--out", out)
+    finally:
+        assert there.admin.request("DELETE", "/kept")[0] == 200
+    assert code == 2 and "refuses runs where rows of the audit fail: blocks.index is fail" in output, output
+    assert "kept" in output and run_folder(out) is None and there.indices() == before, output
+    code, output = cli("run", there.experiment, "--on", refusing, "--out", out)
+    assert code in (0, 3), output  # a busy machine may send late
+    # what fails and is not named is shown and recorded: managers of a lab are small
+    folder = run_folder(out)
+    assert folder is not None and "audit: " in output
+    noted = [line for line in (folder / "history" / "events.jsonl").read_text().splitlines() if '"audit: ' in line]
+    assert noted and all(json.loads(line)["kind"] == "note" for line in noted)
 
 
 def test_with_it_controllers_rotate_and_lead_from_the_standby(there: Secured):

@@ -15,6 +15,8 @@ from chaos.base.errors import LabError
 SECONDS = 10.0
 PLACES = {
     "Namespace": ("/api/v1", "namespaces"),
+    "PersistentVolume": ("/api/v1", "persistentvolumes"),
+    "StorageClass": ("/apis/storage.k8s.io/v1", "storageclasses"),
     "Service": ("/api/v1", "services"),
     "StatefulSet": ("/apis/apps/v1", "statefulsets"),
     "Deployment": ("/apis/apps/v1", "deployments"),

@@ -132,6 +132,12 @@ class Box:
             reporter.line("giving each machine the image of OpenSearch")
             list(pool.map(lambda machine: self._import(made, machine, made.opensearch_image), MACHINES_OF_ZONES))
         stop.check()
+        folders = {
+            name: (each.name, str(folder))
+            for each in MACHINES_OF_ZONES
+            for name, folder in self.layout.volumes(each.zone).items()
+        }
+        _create(api, manifests.volumes(folders))
         _create(api, manifests.opensearch(made.version, made.command, made.opensearch_name, made.preload))
         self._await_opensearch(api, stop)
         _create(api, manifests.shop(searches, writes))
@@ -160,6 +166,8 @@ class Box:
             for hidden in plan.HIDDEN:
                 plan.stand_in(state, hidden).mkdir(parents=True)
             (state / "kernel").mkdir()
+            for folder in layout.volumes(machine.zone).values():
+                folder.mkdir()
             for name, value in plan.KERNEL.items():
                 plan.kernel_file(state, name).write_text(f"{value}\n")
             wanted = plan.worker(layout, machine, made.programs, keep)

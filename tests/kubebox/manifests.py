@@ -6,12 +6,12 @@ once for the dedicated cluster managers, once for the data nodes. docs/kubernete
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kubebox import images
-from kubebox.plan import DOMAIN, ZONE_LABEL
+from kubebox.plan import DOMAIN, ZONE_LABEL, ZONES
 
 Object = dict[str, Any]
 SEARCH, SHOP, OTHERS = "search", "shop", "others"
@@ -23,6 +23,8 @@ HTTP, TRANSPORT, METRICS, PODS_PORT = 9200, 9300, 9600, 8080
 HOME = "/usr/share/opensearch"
 UID = 1000
 ORDERS = "orders"
+LOCAL, SIZE = "local", "1Gi"
+"""The class of volumes, each of which is a folder of one machine, and what each claims to have."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,26 @@ def opensearch(version: str, command: Sequence[str], image: str, preload: str | 
     return found
 
 
+def volumes(folders: Mapping[str, tuple[str, str]]) -> list[Object]:
+    """Volumes on machines, one for each pod, and their class. ``folders``: a volume's name → machine and folder."""
+    kind = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
+    found: list[Object] = [
+        {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": LOCAL}, **kind}
+    ]
+    for name, (machine, folder) in folders.items():
+        here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [machine]}
+        spec = {
+            "capacity": {"storage": SIZE},
+            "accessModes": ["ReadWriteOnce"],
+            "persistentVolumeReclaimPolicy": "Retain",
+            "storageClassName": LOCAL,
+            "local": {"path": folder},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
+        }
+        found.append({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec})
+    return found
+
+
 def services(group: Group, version: str) -> list[Object]:
     """The chart's two: one address for clients, and a name for each pod."""
     ports = [{"name": "http", "protocol": "TCP", "port": HTTP}, {"name": "transport", "port": TRANSPORT}]
@@ -107,7 +129,6 @@ def stateful_set(group: Group, version: str, command: Sequence[str], image: str,
         "terminationGracePeriodSeconds": 120,
         "affinity": {"podAntiAffinity": _soft_anti_affinity(group)},
         "topologySpreadConstraints": [_a_zone_each(group)],
-        "volumes": [{"name": group.full_name, "emptyDir": {}}],
         "containers": [_container(group, command, image, preload)],
     }
     return {
@@ -126,8 +147,14 @@ def stateful_set(group: Group, version: str, command: Sequence[str], image: str,
             "updateStrategy": {"type": "RollingUpdate"},
             "selector": {"matchLabels": group.selector},
             "template": {"metadata": {"labels": labels}, "spec": pod},
+            "volumeClaimTemplates": [_claim(group)],
         },
     }
+
+
+def _claim(group: Group) -> Object:
+    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": LOCAL, "resources": {"requests": {"storage": SIZE}}}
+    return {"metadata": {"name": group.full_name}, "spec": spec}
 
 
 def _soft_anti_affinity(group: Group) -> Object:
@@ -187,6 +214,7 @@ def settings(group: Group) -> dict[str, str]:
         "network.host": "0.0.0.0",
         "node.roles": ",".join(group.roles),
         "cluster.routing.allocation.awareness.attributes": "zone",
+        "cluster.routing.allocation.awareness.force.zone.values": ",".join(ZONES),
         "node.store.allow_mmap": "false",
     }
 

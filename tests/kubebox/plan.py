@@ -24,6 +24,8 @@ PORT = "kubebox0"
 """That port's name."""
 API_PORT = 6443
 ZONES = ("a", "b", "c")
+VOLUMES = 2
+"""Of each machine: a cluster manager's and a data node's."""
 ZONE_LABEL = "topology.kubernetes.io/zone"
 DOMAIN = "cluster.local"
 HIDDEN = ("/run", "/var/log", "/var/lib")
@@ -103,6 +105,10 @@ class Layout:
     def of(self, machine: str) -> Path:
         """The folder of a machine."""
         return self.folder / machine
+
+    def volumes(self, zone: str) -> dict[str, Path]:
+        """The folders of a machine that pods' claims are for, by the names of their volumes."""
+        return {f"volume-{zone}-{number}": self.of(zone) / f"volume-{number}" for number in range(VOLUMES)}
 
     def socket(self, zone: str) -> Path:
         """Of a machine's containerd."""

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -197,6 +198,18 @@ def test_a_stop_is_passed_on_and_what_was_stopped_is_made_again(
     kit.behave(machine)
     assert kit.worker(file, store, machine).work().exit_code is Exit.PASS
     assert_plan_is_committed(file, store)
+
+
+def test_a_run_that_is_stopped_before_it_can_listen_is_not_lost(tmp_path: Path, store: Path, machine: Path) -> None:
+    """Its process dies of the signal while it is still being loaded."""
+    file, stop = kit.write_campaign(tmp_path, store, 1), Stop()
+    worker = kit.worker(file, store, machine, stop=stop)
+    worker.program = ("-c", "import time; time.sleep(60)")
+    threading.Timer(1.5, stop.ask, ["stopped by SIGTERM"]).start()
+    done = worker.work()
+    assert done.exit_code is Exit.ABORTED and state_of(file, store, 0).state is State.WAITING
+    records, cells = kit.records_at(store), kit.matrix_of(file).cells
+    assert [each.ended for cell in cells for each in records.attempts(cell.key)] == [Ended.STOPPED]
 
 
 def test_the_budget_of_time_ends_a_worker_between_runs(tmp_path: Path, store: Path, machine: Path) -> None:

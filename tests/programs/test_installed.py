@@ -93,6 +93,9 @@ def test_what_needs_an_extra_says_what_installs_it(programs: Path, tmp_path: Pat
         assert done.returncode == 2 and f"opensearch-chaos[{extra}]" in done.stderr, done.stdout + done.stderr
     done = run(programs, tmp_path, "run", "no-fault", "--lab", "docker")
     assert done.returncode == 2 and "opensearch-chaos[docker]" in done.stderr, done.stdout + done.stderr
+    campaign = ("campaign", "run", "experiments/campaigns/no-fault.yaml", "--scheduler", "tcp://127.0.0.1:8786")
+    done = run(programs, tmp_path, *campaign)
+    assert done.returncode == 2 and "opensearch-chaos[dask]" in done.stderr, done.stdout + done.stderr
 
 
 def test_a_stored_run_is_judged(programs: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from chaos.base import paths
@@ -47,9 +48,32 @@ def installed(folder: Path, wheels: Path) -> Path:
     return folder / "bin"
 
 
+def environment_of_ours() -> Path:
+    """An environment with this checkout's wheel and what it needs, and nothing else; kept while the wheel is the same.
+
+    To make it takes two minutes and no cluster: ``python tests/support/wheelkit.py``.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        wheels = wheelhouse(Path(folder) / "wheels")
+        (wheel,) = wheels.glob("opensearch_chaos-*.whl")
+        key = hashlib.sha256(wheel.read_bytes() + sys.version.encode()).hexdigest()[:12]
+        made = paths.cache() / "tests" / f"environment-{key}"
+        done = made / "made"
+        if not done.exists():
+            for old in made.parent.glob("environment-*"):
+                shutil.rmtree(old)
+            installed(made, wheels)
+            done.touch()
+    return made
+
+
 def megabytes(environment: Path) -> float:
     """What the packages take on disk, in whole blocks, without those that every new environment brings."""
     (site,) = environment.glob("lib/python*/site-packages")
     theirs = ("pip", "setuptools", "pkg_resources", "_distutils_hack", "distutils-precedence")
     ours = [path for path in site.iterdir() if not path.name.startswith(theirs)]
     return sum(file.lstat().st_blocks * 512 for path in ours for file in (path, *path.rglob("*"))) / 2**20
+
+
+if __name__ == "__main__":
+    print(environment_of_ours())

@@ -46,7 +46,7 @@ def test_every_extra_is_in_all_and_in_the_docs() -> None:
 def test_no_large_package_is_needed() -> None:
     """pyarrow reads in tests what we write; cryptography is of secured labs alone."""
     needed = {re.split(r"[<>=;\[ ]", each)[0] for each in PROJECT["dependencies"]}
-    assert not needed & {"pyarrow", "cryptography", "boto3", "moto", "docker", "aiohttp"}
+    assert not needed & {"pyarrow", "cryptography", "boto3", "moto", "docker", "aiohttp", "bokeh", "distributed"}
 
 
 def test_experiments_that_the_docs_run_are_shipped() -> None:

@@ -13,6 +13,8 @@ from enum import StrEnum
 
 from chaos.definitions.existing import EXPIRING, RUNGS, Existing, ExistingFile
 from chaos.definitions.hooks import CALLS
+from chaos.kubernetes import seen as on_kubernetes
+from chaos.targets.existing.pods import held
 from chaos.targets.existing.seen import ANOTHER, Seen, SeenNode
 
 LISTED = 5
@@ -61,6 +63,7 @@ def rows(target: Existing, seen: Seen, today: date) -> list[Row]:
         *_calm(seen),
         *toxiproxies(file, seen),
         *hooks(target),
+        *kubernetes(file, seen),
         _foreign(file),
         _rung(target, today),
     ]
@@ -226,6 +229,112 @@ def hooks(target: Existing) -> Iterator[Row]:
     well = f"the programs of {', '.join(written)} are here"
     remedy = "put it there and let it be executed (chmod +x); a path is beside the target's file"
     yield _row("hooks", list(absent), well, remedy, Sign.BLOCKS)
+
+
+def kubernetes(file: ExistingFile, seen: Seen) -> Iterator[Row]:
+    """Whether the pods are those that the file means, where the file has them; and whether anything moves them."""
+    if file.kubernetes is None:
+        return
+    if not isinstance(seen.pods, on_kubernetes.Seen):
+        says = seen.pods or "it was not asked"
+        yield Row("Kubernetes", Sign.UNKNOWN, says, "see docs/kubernetes.md: what this user must be allowed")
+        return
+    yield from identity_of_pods(file, seen.pods)
+    yield _pods_of_nodes(file, seen, seen.pods)
+    yield _machines(file, seen.pods)
+    left = [f"pod {pod.name} has the image {pod.image}" for pod in seen.pods.pods.values() if held(pod)]
+    if left:
+        yield _row("left of a run", left, "", "opensearch-chaos recover --on this file", Sign.BLOCKS)
+    yield _row("rollout", moved(seen.pods), "no pod is being replaced, and all are ready", "wait", Sign.BLOCKS)
+    yield _budgets(seen.pods)
+
+
+def identity_of_pods(file: ExistingFile, there: on_kubernetes.Seen) -> Iterator[Row]:
+    """Whose pods they are, by uids."""
+    assert file.kubernetes is not None
+    wanted = file.kubernetes.identity
+    pairs = [("kube-system", there.cluster, wanted.cluster, "cluster")]
+    pairs.append((file.kubernetes.namespace, there.namespace, wanted.namespace, "namespace"))
+    for what, is_, want, key in pairs:
+        if is_ is None:
+            says = f"the uid of namespace {what} may not be read: {there.unread.get(key, 'no reason')}"
+            yield Row("Kubernetes", Sign.UNKNOWN, says, "allow what opensearch-chaos kubernetes policy prints")
+        elif is_ != want:
+            says = f"the uid of namespace {what} is {is_}, and the file says {want}"
+            yield Row("Kubernetes", Sign.DIFFERS, says, "another one answers there: nothing may be done by this file")
+        else:
+            yield Row("Kubernetes", Sign.SAME, f"the uid of namespace {what} is {is_}")
+    wrong = [f"there is no {name} with pods" for name in wanted.stateful_sets if name not in there.sets]
+    wrong += [
+        f"the uid of {name} is {each.uid}, and the file says {wanted.stateful_sets.get(name, 'nothing of it')}"
+        for name, each in there.sets.items()
+        if wanted.stateful_sets.get(name) != each.uid
+    ]
+    yield _row("StatefulSets", wrong, ", ".join(sorted(there.sets)), "correct the file: init --from-kubernetes")
+
+
+def _pods_of_nodes(file: ExistingFile, seen: Seen, there: on_kubernetes.Seen) -> Row:
+    """Each node is the pod that the file says: the address that the cluster knows the node by is the pod's."""
+    ip_of = {node.name: node.ip for node in seen.nodes or ()}
+    wrong = []
+    for name, node in file.nodes.items():
+        pod = there.pods.get(node.pod or "")
+        if pod is None:
+            wrong.append(f"{name}: there is no pod {node.pod} with these labels")
+        elif pod.owner is None:
+            wrong.append(f"{name}: pod {pod.name} is of no StatefulSet, so nobody would make it anew")
+        elif seen.nodes is not None and pod.ip != ip_of.get(name):
+            wrong.append(f"{name} has the address {ip_of.get(name)}, and pod {pod.name} has {pod.ip}")
+    known = {node.pod for node in file.nodes.values()}
+    wrong += [f"pod {name} is no node of the file" for name in there.pods if name not in known]
+    well = f"all {len(there.pods)} are nodes of the cluster, at the addresses that it knows them by"
+    return _row("pods", wrong, well, "correct the file, or its selector")
+
+
+def _machines(file: ExistingFile, there: on_kubernetes.Seen) -> Row:
+    """Whether a zone of the file is one zone of machines."""
+    pod_of = {node.pod: node for node in file.nodes.values()}
+    zones = {
+        name: (file.zones.names[pod_of[name].zone], pod.zone) for name, pod in there.pods.items() if name in pod_of
+    }
+    wrong = [
+        f"pod {name} is on a machine of zone {is_}, and its node says {says}"
+        for name, (says, is_) in zones.items()
+        if is_ is not None and is_ != says
+    ]
+    if wrong:
+        return _row("machines", wrong, "", "correct the node attribute: it must be the zone of the pod's machine")
+    if bare := [name for name, (_, is_) in zones.items() if is_ is None]:
+        why = there.unread.get("machines", "their machines have no such label")
+        return Row("machines", Sign.WARNING, f"of {len(bare)} pods the machine's zone is not known: {why}")
+    count = len({pod.machine for pod in there.pods.values()})
+    return Row("machines", Sign.SAME, f"{count}, in the zones that their nodes say")
+
+
+def moved(there: on_kubernetes.Seen) -> list[str]:
+    """Pods that others replace, or that are not well, in words."""
+    found = [f"{each.name} is being rolled out" for each in there.sets.values() if each.rolling]
+    found += [
+        f"{each.name} wants {each.wanted} and {each.ready} are ready"
+        for each in there.sets.values()
+        if each.wanted != each.ready
+    ]
+    for pod in there.pods.values():
+        by = f" ({pod.disrupted})" if pod.disrupted else ""
+        found += [f"pod {pod.name} is being deleted{by}"] if pod.ending else []
+    return found
+
+
+def _budgets(there: on_kubernetes.Seen) -> Row:
+    if there.budgets is None:
+        says = f"they may not be read: {there.unread.get('budgets', 'no reason')}"
+        return Row("budgets", Sign.UNKNOWN, says, "allow what opensearch-chaos kubernetes policy prints")
+    covered = {name for each in there.budgets for name in each.pods}
+    if bare := sorted(set(there.pods) - covered):
+        says = f"no PodDisruptionBudget covers {', '.join(bare[:LISTED])}: a drain may take all of them at once"
+        return Row("budgets", Sign.WARNING, says, "have one for each StatefulSet: maxUnavailable: 1")
+    told = ", ".join(f"{each.name} lets {each.allowed} of {len(each.pods)} go" for each in there.budgets)
+    return Row("budgets", Sign.SAME, told)
 
 
 def _foreign(file: ExistingFile) -> Row:

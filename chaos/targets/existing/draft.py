@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from chaos.base.errors import InvalidInput
@@ -40,8 +41,17 @@ def zones(seen: Seen) -> dict[str, str]:
     return dict(zip(ZONES, values, strict=False))
 
 
-def draft(seen: Seen, endpoints: Sequence[str], access: dict[str, Any], name: str) -> str:
-    """The file's text. ``access``: keys of it that are not as by default."""
+def draft(
+    seen: Seen,
+    endpoints: Sequence[str],
+    access: dict[str, Any],
+    name: str,
+    *,
+    of_nodes: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    kubernetes: Mapping[str, Any] = MappingProxyType({}),
+) -> str:
+    """The file's text. ``access``: keys of it that are not as by default. ``of_nodes``: more keys of each node;
+    ``kubernetes``: those of the section, where nodes are pods."""
     named = zones(seen)
     zone_of = {value: zone for zone, value in named.items()}
     assert seen.nodes is not None
@@ -65,10 +75,13 @@ def draft(seen: Seen, endpoints: Sequence[str], access: dict[str, Any], name: st
         f"  attribute: {_quoted(seen.attribute)}",
         "  names:",
         *(f"    {_quoted(zone)}: {_quoted(value)}" for zone, value in named.items()),
+        *(["kubernetes:", *(f"  {key}: {_quoted(value)}" for key, value in kubernetes.items())] if kubernetes else []),
         "nodes:",
         *(
             f"  {_quoted(node.name)}: {{zone: {_quoted(zone_of[node.zone or ''])}, "
-            f"roles: [{', '.join(map(_quoted, node.roles))}]}}"
+            f"roles: [{', '.join(map(_quoted, node.roles))}]"
+            + "".join(f", {key}: {_quoted(value)}" for key, value in of_nodes.get(node.name, {}).items())
+            + "}"
             for node in seen.nodes
         ),
         "# observe: nothing is changed, not even an index of ours. Each rung allows what is before: plan, node, zone.",
@@ -105,8 +118,10 @@ _WORDS = {"true", "false", "yes", "no", "on", "off", "null", "y", "n"}
 def _quoted(value: Any) -> str:
     """A value as YAML reads it back; quoted where it could be taken for something else."""
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{key}: {_quoted(each)}' for key, each in value.items())}}}"
+        return f"{{{', '.join(f'{_quoted(key)}: {_quoted(each)}' for key, each in value.items())}}}"
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
     text = str(value)
     return text if _PLAIN.fullmatch(text) and text.lower() not in _WORDS else json.dumps(text, ensure_ascii=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from chaos.definitions.existing import ExistingFile
+from chaos.kubernetes import seen as kubernetes
 from chaos.targets.existing.compare import LISTED, Row, Sign
 from chaos.targets.existing.seen import Seen
 
@@ -28,7 +29,8 @@ def rows(
 
     ``accepted``: indices that may be without an active copy; ``voteless``: nodes whose votes are taken away.
     """
-    return [_zones(hit, file), _votes(hit, frozenset(voteless), seen), _shards(hit, seen, frozenset(accepted))]
+    found = [_zones(hit, file), _votes(hit, frozenset(voteless), seen), _shards(hit, seen, frozenset(accepted))]
+    return found if file.kubernetes is None else [*found, _budgets(hit, file, seen)]
 
 
 def wrong(found: Collection[Row]) -> list[Row]:
@@ -69,6 +71,25 @@ def _votes(hit: Collection[str], voteless: frozenset[str], seen: Seen) -> Row:
     if 2 * len(stay) > len(voting):
         return Row("votes", Sign.SAME, says)
     return Row("votes", Sign.BLOCKS, f"{says}: no majority", "hit fewer cluster managers, or have more of them")
+
+
+def _budgets(hit: Collection[str], file: ExistingFile, seen: Seen) -> Row:
+    """No more pods of a budget are away than it allows when all is well: its owners have said what they can bear.
+
+    What counts is how many it wants of those that it covers, and not how many may go at this moment: pods that we hold
+    down already are no reason against themselves.
+    """
+    if not isinstance(seen.pods, kubernetes.Seen) or seen.pods.budgets is None:
+        return Row("budgets", Sign.UNKNOWN, "they are not known", "let this user read them")
+    pods = {file.nodes[name].pod for name in hit if name in file.nodes}
+    wrong = []
+    for each in seen.pods.budgets:
+        away, most = len(pods & set(each.pods)), len(each.pods) - each.wanted
+        if away > most:
+            wrong.append(f"{each.name} lets {most} of {len(each.pods)} pods go, and {away} could be away")
+    if wrong:
+        return Row("budgets", Sign.BLOCKS, "; ".join(wrong[:LISTED]), "hit fewer, or agree on another budget")
+    return Row("budgets", Sign.SAME, "all of them are kept" if seen.pods.budgets else "there are none")
 
 
 def _shards(hit: Collection[str], seen: Seen, accepted: frozenset[str]) -> Row:

@@ -24,6 +24,7 @@ from chaos.base.text import printable
 from chaos.definitions import existing as definitions
 from chaos.definitions.existing import Existing, TheirToxiproxy
 from chaos.definitions.topology import AWARENESS, FORCED
+from chaos.kubernetes import seen as kubernetes
 from chaos.opensearch.requests import (
     EXCLUDED,
     decommission_status_path,
@@ -34,6 +35,7 @@ from chaos.opensearch.requests import (
 )
 from chaos.opensearch.rest import UNREADABLE, NodeClient, short
 from chaos.opensearch.views import ShardCopy, parse
+from chaos.targets.existing import pods
 from chaos.targets.labs.toxiproxy import ToxiproxyServer
 
 CONNECT_SECONDS = 5.0
@@ -79,6 +81,8 @@ class SeenNode:
     version: str
     attributes: Mapping[str, str] = field(default_factory=dict)
     heap: int | None = None
+    ip: str | None = None
+    """As other nodes reach it."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,8 @@ class Seen:
     voting: tuple[str, ...] | None = None
     proxies: Mapping[str, Mapping[str, SeenProxy] | str] = field(default_factory=dict)
     """Toxiproxy of the file's, by its label → its proxies that the file names; or why it does not say."""
+    pods: kubernetes.Seen | str | None = None
+    """What Kubernetes says of them, or why it says nothing; None: the file names no pods."""
     unread: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -150,6 +156,7 @@ def identity_of(get: Get, where: str) -> Identity:
 
 def first_true(target: Existing) -> Address:
     """The first address behind which the target's own cluster answers. Raises InvalidInput when there is none."""
+    pods.open_ways(target)
     wrong = []
     for address in target.written.addresses:
         client = _client(address, target.access)
@@ -224,12 +231,15 @@ def _is_led(get: Get) -> bool:
 
 
 def seen_of(target: Existing, *, shards: bool = False) -> Seen:
-    """:func:`look` at the cluster of a file, each of its addresses asked, and its Toxiproxies. Raises InvalidInput."""
+    """:func:`look` at the cluster of a file, each of its addresses asked, its Toxiproxies and its Kubernetes. Raises
+    InvalidInput, and LabError where the ways into pods cannot be opened."""
     file = target.written
+    pods.open_ways(target)
     addresses = (*file.addresses, *file.of_balancers.values())
     who = file.identity
     seen = look(addresses, target.access, file.zones.attribute, shards=shards, nodes=file.of_nodes, wanted=who)
-    return replace(seen, proxies={each.label: _proxies(each) for each in file.toxiproxies})
+    on_kubernetes = None if file.kubernetes is None else pods.look(target)
+    return replace(seen, proxies={each.label: _proxies(each) for each in file.toxiproxies}, pods=on_kubernetes)
 
 
 def _proxies(server: TheirToxiproxy) -> dict[str, SeenProxy] | str:
@@ -255,6 +265,7 @@ def elsewhere(why: str) -> bool:
 def refuse_another(target: Existing) -> None:
     """Raises InvalidInput where another cluster than the file's answers at any address of it. Silence is no reason: who
     cannot be reached cannot be harmed."""
+    pods.open_ways(target)
     wanted = target.written.identity
     file = target.written
     for address in (*file.addresses, *file.of_balancers.values(), *file.of_nodes.values()):
@@ -408,7 +419,7 @@ def _nodes(answer: Any, attribute: str) -> tuple[SeenNode, ...]:
         roles = tuple(sorted(map(printable, node.get("roles", ()))))
         heap = (node.get("jvm") or {}).get("mem", {}).get("heap_max_in_bytes")
         zone, version = attributes.get(attribute), str(node["version"])
-        found.append(SeenNode(printable(node["name"]), roles, zone, version, attributes, heap))
+        found.append(SeenNode(printable(node["name"]), roles, zone, version, attributes, heap, node.get("ip")))
     if not found:
         raise ValueError("it names no node")
     return tuple(sorted(found, key=lambda node: node.name))

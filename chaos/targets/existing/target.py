@@ -30,13 +30,14 @@ from chaos.definitions.existing import Existing, load_existing
 from chaos.definitions.hooks import Hook
 from chaos.opensearch.cluster import Zoning
 from chaos.opensearch.rest import NodeClient
-from chaos.targets.existing import offered
+from chaos.targets.existing import offered, pods
 from chaos.targets.existing.domain import Domain
 from chaos.targets.existing.door import DoorClient
 from chaos.targets.existing.fis import Fis
 from chaos.targets.existing.hosts import UNASKED, Hosts, unlike
 from chaos.targets.existing.inside import TheirDisks, TheirGroups
 from chaos.targets.existing.passages import TheirWiring, client_host, clients_of, openings
+from chaos.targets.existing.pods import Pods
 from chaos.targets.existing.seen import refuse_another
 from chaos.targets.labs.base import BaseLab, Manifest, Progress, Resident
 from chaos.targets.labs.toxiproxy import ToxiproxyServer
@@ -81,6 +82,10 @@ def unreached(id: str, seconds: float = 3.0) -> str | None:
         return True
 
     file = target.written
+    try:
+        pods.open_ways(target)
+    except LabError as error:
+        return error.message
     nodes = list(file.of_nodes.values())
     addresses = [*(nodes or file.addresses), *(server.address for server in file.toxiproxies)]
     whom = f"none of its {len(nodes)} nodes takes" if nodes else "none of its endpoints takes"
@@ -126,6 +131,7 @@ class ExistingTarget(BaseLab):
         self.hosts = hosts_of(target)
         self.fis = None if file.fis is None else Fis(file.fis, file.name)
         self.domain = None if file.domain is None else Domain(file.domain)
+        self.pods = None if file.kubernetes is None else Pods(target)
         self._groups = TheirGroups(self.hosts)
         self._disks = TheirDisks(self.hosts)
         self._clients = {client_host(zone): each.ssh for zone, each in clients_of(file).items() if each.ssh is not None}

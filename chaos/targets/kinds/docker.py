@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chaos.base import paths
 from chaos.base.errors import InvalidInput, MissingPrerequisite
+from chaos.base.extras import DOCKER
 from chaos.definitions import Topology
 from chaos.targets.kind import TargetKind
 from chaos.targets.parts import Parts
@@ -19,18 +19,16 @@ from chaos.targets.protocol import NO_OWNERS
 if TYPE_CHECKING:
     from chaos.targets.labs.base import BaseLab
 
-INSTALL = "pip install 'opensearch-chaos[docker]'"
-
 
 def has_package() -> bool:
     """Whether the Python package that speaks to a Docker engine is installed; it is an extra."""
-    return find_spec("docker") is not None
+    return not DOCKER.missing()
 
 
 def need_package() -> None:
     """Raises MissingPrerequisite where it is not."""
     if not has_package():
-        raise MissingPrerequisite("Docker labs need the Python package docker", remedy=INSTALL)
+        raise MissingPrerequisite("Docker labs need the Python package docker", remedy=DOCKER.install)
 
 
 def likely() -> bool:
@@ -110,7 +108,7 @@ class Docker(TargetKind):
     def remove(self, id: str) -> list[str]:
         """What the Docker engine has of a lab; a lab of this kind cannot go while no engine answers."""
         if not has_package() and is_docker(id):
-            return [f"lab {id} is made of containers: {INSTALL} and run recover again"]
+            return [f"lab {id} is made of containers: {DOCKER.install} and run recover again"]
         if not likely() and not is_docker(id):
             return []
         from chaos.targets.labs.docker.engine import Engine

@@ -201,3 +201,47 @@ def test_a_run_that_was_committed_for_another_cell_is_refused(
     for command in (("scorecard",), ("campaign", "report")):
         code, _, err = cli(*command, file, "-o", tmp_path / "page.html")
         assert code == Exit.ERROR and says in err and not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--scheduler", "tls://10.0.0.1:8786", "--tls-ca", "ca.pem"), "needs --tls-cert, --tls-key too"),
+        (("--scheduler", "tcp://10.0.0.1:8786"), "is not encrypted"),
+        (("--scheduler", "10.0.0.1"), "expected tls://HOST:PORT, tcp://HOST:PORT or none"),
+        (("--tls-ca", "ca.pem"), "--tls-ca is for a scheduler that runs elsewhere"),
+        (("--scheduler", "none", "--no-tls"), "--no-tls is for a scheduler that runs elsewhere"),
+    ],
+)
+def test_schedulers_that_are_half_given_are_refused(
+    options: tuple[str, ...],
+    says: str,
+    cli: Cli,  # noqa: F811
+    filled: Filled,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("chaos.commands.campaign._refuse_unfit", lambda matrix, out: None)
+    file = filled(skip=lambda cell: True)
+    code, _, err = cli("campaign", "run", file, *options)
+    assert code == Exit.USAGE and says in err
+    assert not (file.parent / "store").exists()
+
+
+def test_without_dask_a_campaign_runs_here_and_a_scheduler_is_refused(
+    cli: Cli,  # noqa: F811
+    filled: Filled,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worked: list[Any] = []
+
+    def here(*given: Any) -> Exit:
+        worked.append(given)
+        return Exit.PASS
+
+    monkeypatch.setattr("chaos.commands.campaign._worked", here)
+    file = filled(skip=lambda cell: True)
+    assert cli("campaign", "run", file, "--scheduler", "none")[0] == 0 and len(worked) == 1
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert cli("campaign", "run", file)[0] == 0 and len(worked) == 2
+    code, _, err = cli("campaign", "run", file, "--scheduler", "tcp://127.0.0.1:8786")
+    assert code == Exit.USAGE and "pip install 'opensearch-chaos[dask]'" in err and len(worked) == 2

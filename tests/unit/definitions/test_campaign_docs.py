@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import inspect
 import re
 import subprocess
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import dask
 import pytest
+from distributed import Scheduler, SSHCluster, Worker
+from distributed.cli import dask_scheduler, dask_worker
 from ruamel.yaml import YAML
 from shipped import ROOT
 
+from chaos.campaign.dask_cluster import Tls, check
+from chaos.campaign.dask_order import RESOURCE
 from chaos.campaign.matrix import Shard
+from chaos.commands import campaign
 from chaos.commands.campaign import loaded
 
 PAGE = (ROOT / "docs" / "campaigns.md").read_text()
-BLOCKS = re.findall(r"^```(yaml|sh)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+BLOCKS = re.findall(r"^```(yaml|sh|python)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
 def block(part: str) -> str:
@@ -51,3 +63,57 @@ def test_shards_of_a_matrix() -> None:
     found = [Shard.parse(f"{each}/4") for each in data["strategy"]["matrix"]["shard"]]
     assert found == [Shard(number, 4) for number in range(1, 5)]
     assert "--shard ${{ matrix.shard }}/4" in data["steps"][0]["run"]
+
+
+def test_the_script_for_ssh_uses_what_dask_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is run with a cluster that only looks at what it is given; Dask's own schema and signatures say what is
+    known."""
+    ran: list[list[str]] = []
+    given: dict[str, Any] = {}
+
+    def cluster(hosts: list[str], **options: Any) -> Any:
+        inspect.signature(SSHCluster).bind(hosts, **options)
+        given.update(options, hosts=hosts, config=copy.deepcopy(dask.config.config))
+        return contextlib.nullcontext(SimpleNamespace(scheduler_address="tls://10.0.0.1:8786"))
+
+    def run(command: list[str]) -> Any:
+        ran.append(command)
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr("dask.distributed.SSHCluster", cluster)
+    monkeypatch.setattr("subprocess.run", run)
+    known = copy.deepcopy(dask.config.config)
+    try:
+        with pytest.raises(SystemExit):
+            exec(compile(block("SSHCluster"), "docs/campaigns.md", "exec"), {})
+    finally:
+        dask.config.config.clear()
+        dask.config.config.update(known)
+    inspect.signature(Scheduler.__init__).bind(None, **given["scheduler_options"])
+    inspect.signature(Worker.__init__).bind(None, "tls://10.0.0.1:8786", **given["worker_options"])
+    assert given["worker_options"]["resources"] == {RESOURCE: 1} and given["worker_class"] == "distributed.Worker"
+    assert _keys(given["config"]) == _keys(known)  # no key that Dask does not have
+    tls = given["config"]["distributed"]["comm"]["tls"]
+    assert all(tls[role]["cert"] and tls[role]["key"] for role in ("scheduler", "worker", "client")) and tls["ca-file"]
+    (words,) = ran
+    options = dict(pairwise(words))
+    check(options["--scheduler"], Tls(off=False, **{name: Path(__file__) for name in ("ca", "cert", "key")}))
+    accepted = inspect.signature(campaign.run).parameters
+    assert {"scheduler", "store", "tls_ca", "tls_cert", "tls_key"} <= {*accepted}
+    assert {word for word in words if word.startswith("--")} == {
+        "--store", "--scheduler", "--tls-ca", "--tls-cert", "--tls-key",
+    }  # fmt: skip
+
+
+def _keys(config: Any, at: str = "") -> set[str]:
+    if not isinstance(config, dict) or not config:
+        return {at}
+    return {found for key, value in config.items() for found in _keys(value, f"{at}.{key}")}
+
+
+def test_the_lines_that_start_scheduler_and_workers_use_what_dask_has() -> None:
+    for part, command in (("dask worker", dask_worker.main), ("dask scheduler", dask_scheduler.main)):
+        words = block(part).replace("\\\n", " ").split()
+        known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
+        used = {word for word in words if word.startswith("--")}
+        assert used and used <= known, used - known

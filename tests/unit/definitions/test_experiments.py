@@ -257,6 +257,14 @@ SHAPE = {
         [("network.latency: {", "network.latncy: {")],
         ['9:33: unknown key "network.latncy": did you mean "network.latency"?'],
     ),
+    "a fault as an action": (
+        [(HEALTHY, "healthy:  {for: 30s, do: {restart: {target: role data}}")],
+        ['8:29: unknown key "restart": node.restart is a fault, which is proven: expected it under inject'],
+    ),
+    "an action as a fault": (
+        [(HEALTHY, "healthy:  {for: 30s, inject: {reroute: {}}")],
+        ['8:33: unknown key "reroute": reroute is an action: expected it under do'],
+    ),
     "unknown parameter": (
         [("delay: 300ms", "delay: 300ms, to: c")],
         ['9:83: unknown key "to": expected one of name, as, links, flap, delay, jitter'],

@@ -14,6 +14,7 @@ from chaos.definitions.gameday import load_gameday
 WINDOW, GUARD, HOOK = DAY["window"], DAY["guards"]["users"], DAY["announce"][0]
 TLS = "certificates mean TLS: expected an address with https"
 PROM = {"url": "http://prom:9090", "query": "up"}
+RULED = {"url": "http://prom:9090", "rules": "alerts.yml"}
 FULL: dict[str, Any] = {
     "description": "every part",
     "freezes": [{"yaml": "freezes.yaml", "oldest": "24h"}, {"ics": "https://calendar.example/x.ics", "token": "env:T"},
@@ -112,6 +113,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"guards": {"users": {**GUARD, "prometheus": PROM, "above": 1}}}, "a guard asks one source"),
     ({"guards": {"users": {"counts": "outcome", "prometheus": PROM}}}, "a number has one bad side"),
     ({"guards": {"users": {**GUARD, "above": 1}}}, "program answers no number"),
+    ({"guards": {"users": {"counts": "outcome", "prometheus": RULED, "above": 1}}}, "an alert rule answers no number"),
+    ({"guards": {"users": {"counts": "outcome", "prometheus": PROM | RULED}}}, "expected query or rules"),
+    ({"guards": {"users": {"counts": "outcome", "prometheus": {"url": PROM["url"]}}}}, "expected query or rules"),
+    ({"guards": {"users": {"counts": "outcome", "prometheus": PROM | {"alert": "Red"}, "above": 1}}}, "expected rules"),
+    ({"guards": {"users": {"counts": "outcome", "prometheus": RULED | {"fresh": "x"}}}}, "expected no fresh"),
     ({"guards": {"users": {**GUARD, "timeout": "20s"}}}, "timeout 20s is more than every 10s"),
     ({"guards": {"users": {**GUARD, "every": "500ms"}}}, "500ms is too often"),
     ({"guards": {"Users!": GUARD}}, "Users!"),
@@ -143,3 +149,46 @@ def test_a_mistake_is_told_with_its_place(tmp_path: Path, change: dict[str, Any]
     with pytest.raises(InvalidInput) as error:
         load_gameday(file)
     assert says in error.value.message and f"{file.name}:" in error.value.message.splitlines()[0], error.value.message
+
+
+# ---- alert rules ------------------------------------------------------------------------------------------------
+
+RULES = """groups:
+  - name: ours
+    rules:
+      - {alert: OpensearchIsRed, expr: opensearch_cluster_status == 2, for: 1m, labels: {severity: critical}}
+      - {alert: OpensearchIsYellow, expr: opensearch_cluster_status == 1, labels: {severity: warning}}
+"""
+
+
+def ruled(folder: Path, content: str = RULES, **given: Any) -> Path:
+    (folder / "alerts.yml").write_text(content)
+    return written(folder, guards={"users": {"counts": "outcome", "prometheus": {**RULED, **given}}})
+
+
+def test_a_guard_takes_a_file_of_alert_rules_and_keeps_what_it_said(tmp_path: Path) -> None:
+    guard = load_gameday(ruled(tmp_path, alert="OpensearchIsRed")).written.guards["users"]
+    assert guard.prometheus is not None and guard.says == "firing"
+    assert guard.prometheus.sli.rules == "alerts.yml" and guard.prometheus.sli.alert == ("OpensearchIsRed",)
+    without = a_day(tmp_path, guards={"users": {"counts": "outcome", "prometheus": PROM, "above": 1}}).written
+    dumped = without.guards["users"].model_dump(mode="json")["prometheus"]
+    assert not {"rules", "alert", "labels"} & set(dumped)  # the digest of a day that was approved stays
+
+
+@pytest.mark.parametrize(
+    ("given", "rules", "says", "at"),
+    [
+        ({"alert": "OpensearchIsRd"}, RULES, "has no alert OpensearchIsRd: did you mean \"OpensearchIsRed\"?",
+         "staging.yaml:"),
+        ({"labels": {"severity": "page"}}, RULES, "no alert of alerts.yml has severity: page", "staging.yaml:"),
+        ({"rules": "none.yml"}, RULES, "none.yml", ""),
+        ({}, RULES.replace("== 2", "=== 2"), "alerts.yml:4", "alerts.yml:4"),
+        ({}, "groups: []\n", "alerts.yml has no alert", "staging.yaml:"),
+    ],
+)  # fmt: skip
+def test_rules_that_cannot_be_had_are_refused_with_their_place(
+    tmp_path: Path, given: dict[str, Any], rules: str, says: str, at: str
+) -> None:
+    with pytest.raises(InvalidInput) as error:
+        load_gameday(ruled(tmp_path, rules, **given))
+    assert says in error.value.message and at in error.value.message, error.value.message

@@ -112,6 +112,7 @@ def test_the_fixed_targets_are_the_same_everywhere() -> None:
         "replicas.visible.p99 <= 8s",
         "cluster.red <= 10s",  # as soon as users are served after a decommission
         "cluster.recovered <= 3m",  # after a drawn plan
+        "command python -m chaos.programs.shipping judge",  # every line that was shipped is there, once
         "recovery.leader_elected <= 30s",  # as soon as writes, which may need one
         "documents.acknowledged >= 99.9%",  # as often as a read is to be good
         "replicas.stale = 0",

@@ -24,7 +24,8 @@ def cell(kind: str, column: str) -> str:
 
 def test_there_is_a_column_for_each_of_our_labs_and_each_provider_of_a_cluster_that_exists() -> None:
     others = {f"`{each.name}`" for each in PROVIDERS.all if each.of_others}
-    assert list(SHOWN) == ["local lab", "docker lab", "`rest`", "`toxiproxy`", "`ssh`", "`hooks`", "`fis`", "`domain`"]
+    ours = ["local lab", "docker lab", "`rest`", "`toxiproxy`"]
+    assert list(SHOWN) == [*ours, "`ssh`", "`kubernetes`", "`hooks`", "`fis`", "`domain`"]
     assert others <= set(SHOWN)
 
 
@@ -85,7 +86,7 @@ def test_what_no_docker_lab_has_none_says_that_it_has(monkeypatch: pytest.Monkey
 
 def test_what_no_file_gives_is_lacking_whatever_it_names() -> None:
     class File:
-        toxiproxies = hosts = fis = domain = ("named",)
+        toxiproxies = hosts = fis = domain = kubernetes = ("named",)
         by_doors = False
         hooks = dict.fromkeys(FAULTS)
 

@@ -25,6 +25,7 @@ WINDOW = {**DAY["window"], "last_start": "11:00"}
 ACCESS = {"user": "u", "password": "env:P", "ca": "ca.pem", "certificate": "c.pem", "key": "k.pem"}
 EXPECTED = {"name": "Down", "experiment": "one", "phase": "dead", "fires_within": "2m", "resolves_within": "10m"}
 PROM = {"url": "https://prom:9090", "query": "up", "fresh": "time()", "oldest": "30s", "access": ACCESS}
+RULED = {"url": "https://prom:9090", "rules": "alerts.yml", "alert": "Red", "labels": {"severity": "critical"}}
 HTTP = {"url": "https://s.example", "token": "env:T", "ca": "ca.pem", "number": "/x", "at": "/at", "oldest": "9s"}
 TICKET = {"url": "https://c.example/{change}", "token": "env:C", "ca": "ca.pem", "state": "/s", "approved": "go"}
 TICKET |= {"begins": "/b", "ends": "/e", "digest": "/d"}
@@ -43,6 +44,7 @@ FULL: dict[str, Any] = {
         "users": {"counts": "outcome", "prometheus": PROM, "above": "5%"},
         "alarm": {"counts": "blocking", "cloudwatch": {"alarm": "x", "region": "eu-west-1", "profile": "p"}},
         "monitor": {"counts": "blocking", "monitor": {"monitor": "id"}},
+        "pages": {"counts": "blocking", "prometheus": RULED},
         "shop": {"counts": "blocking", "http": HTTP, "below": 2},
         "own": {"counts": "blocking", "program": {"run": ["./check", "--conf=check.conf"]}},
     },
@@ -106,10 +108,12 @@ FILES = (
     "free.ics",
     "feed.ics",
     "ca.pem",
+    "alerts.yml",
     "target/ssh_config",
     "target/hooks/kill",
     "target/kill.sh",
 )
+ALERT_RULES = "groups: [{name: x, rules: [{alert: Red, expr: up == 0, labels: {severity: critical}}]}]\n"
 FILES += ("target/ca.pem", "target/c.pem", "target/k.pem")
 
 
@@ -127,7 +131,7 @@ def pair(folder: Path, day: dict[str, Any] = FULL, target: dict[str, Any] = WHOL
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
-            path.write_text(f"content of {name}\n")
+            path.write_text(ALERT_RULES if name == "alerts.yml" else f"content of {name}\n")
     file = written(folder, cluster=target_text(target), **day)
     made = load_gameday(file)
     return made, load_existing(made.target)
@@ -253,7 +257,7 @@ NO_FILES = {
     "Ticket": "url token state approved begins ends digest",
     "Ladder": "labs waived",
     "Snapshot": "repository",
-    "PrometheusGuard": "url query fresh",
+    "PrometheusGuard": "url query fresh alert labels",
     "SliAccess": "user password token certificate key",
     "CloudWatchGuard": "alarm region profile",
     "MonitorGuard": "monitor",
@@ -337,6 +341,7 @@ IN_FILES: list[tuple[str, str, str]] = [
     ("a freeze of ours", "freezes.yaml", "the file of gameday.freezes.0.yaml: freezes.yaml"),
     ("a calendar", "free.ics", "the file of gameday.freezes.1.ics: free.ics"),
     ("who is trusted", "target/ca.pem", "the file of target.access.ca: ca.pem"),
+    ("what counts as firing", "alerts.yml", "the file of gameday.guards.pages.prometheus.rules: alerts.yml"),
     # attacks of our own
     ("whose consent counts", "operators", "the file of gameday.consent.allowed_signers: operators"),
     ("who may sign", "allowed_signers", "the file of gameday.approval.allowed_signers: allowed_signers"),

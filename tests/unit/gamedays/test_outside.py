@@ -279,6 +279,41 @@ def prometheus(stack: ExitStack, trouble: str, folder: Path) -> Callable[[], Ans
     return ask
 
 
+RULES = """groups:
+  - name: ours
+    rules:
+      - {alert: Red, expr: status == 2, labels: {severity: critical}}
+      - {alert: Slow, expr: latency > 1, labels: {severity: warning}}
+"""
+
+
+def alert_rules(stack: ExitStack, trouble: str, folder: Path) -> Callable[[], Answer]:
+    """Of two alerts the critical one counts; the other's metric is nowhere, and is not asked for."""
+    flips = iter(range(10**6))
+
+    def reply(it: Any, params: dict[str, str]) -> tuple[int, Any]:
+        now, query = time.time(), params["query"]
+        assert "latency" not in query
+        if query == "time()":
+            now += {"hour": -3600, "tomorrow": 86400}.get(trouble, 0)
+            return 200, {"status": "success", "data": {"resultType": "scalar", "result": [now, str(now)]}}
+        if trouble == "mistyped":
+            return vector("much")
+        if trouble in ("slow", "wrong"):
+            return (200, None) if trouble == "slow" else error(503, "overloaded")
+        if query.startswith("max(timestamp("):
+            return vector() if trouble == "empty" else vector(now - (61 if trouble == "stale" else 0))
+        fires = trouble == "bad" or (trouble == "flapping" and query == "status == 2" and next(flips) % 2 == 0)
+        return vector(2.0) if fires else vector() if query == "status == 2" else vector(0.0)
+
+    (folder / "alerts.yml").write_text(RULES)
+    url = f"http://127.0.0.1:{closed_port()}" if trouble == "dead" else stack.enter_context(promlike(reply)).url
+    given = {"url": url, "rules": "alerts.yml", "labels": {"severity": "critical"}}
+    timeout = "300ms" if trouble == "slow" else "10s"
+    guard = Guard.model_validate({"counts": "blocking", "prometheus": given, "timeout": timeout})
+    return source_of(guard, folder, stack)
+
+
 def http(stack: ExitStack, trouble: str, folder: Path) -> Callable[[], Answer]:
     flips = iter(range(10**6))
 
@@ -473,6 +508,7 @@ def monitor(stack: ExitStack, trouble: str, folder: Path) -> Callable[[], Answer
 
 SOURCES: dict[str, Begin] = {
     "prometheus": prometheus,
+    "alert rules": alert_rules,
     "http": http,
     "program": program,
     "cloudwatch": cloudwatch,
@@ -494,6 +530,17 @@ TROUBLES: list[tuple[str, str, str | None, str]] = [
     ("prometheus", "mistyped", NONE_AS, "its answer cannot be read"),
     ("prometheus", "wrong", NONE_AS, "it answers 503"),
     ("prometheus", "flapping", None, ""),
+    ("alert rules", "well", None, ""),
+    ("alert rules", "bad", BAD_AS, "Red fires"),
+    ("alert rules", "dead", NONE_AS, "it cannot be reached"),
+    ("alert rules", "slow", NONE_AS, "no answer in time"),
+    ("alert rules", "stale", NONE_AS, "Red: status is older than 1m: 61 s"),
+    ("alert rules", "hour", NONE_AS, "it was evaluated 36"),
+    ("alert rules", "tomorrow", NONE_AS, "it was evaluated 86"),
+    ("alert rules", "empty", NONE_AS, "Red: nothing there is status"),
+    ("alert rules", "mistyped", NONE_AS, "its answer cannot be read"),
+    ("alert rules", "wrong", NONE_AS, "it answers 503"),
+    ("alert rules", "flapping", None, ""),
     ("http", "well", None, ""),
     ("http", "bad", BAD_AS, "0.07 is above 0.05"),
     ("http", "dead", NONE_AS, "it cannot be reached"),
@@ -542,8 +589,8 @@ TROUBLES: list[tuple[str, str, str | None, str]] = [
     ("monitor", "mistyped", NONE_AS, "an answer of the target cannot be read: TypeError"),
     ("monitor", "flapping", None, ""),
 ]
-"""Source, trouble, as what it trips (None: it does not), and why. Programs, alarms and monitors have no numbers, and a
-program is as fresh as its answer."""
+"""Source, trouble, as what it trips (None: it does not), and why. Rules, programs, alarms and monitors have no numbers;
+a program is as fresh as its answer."""
 
 
 @pytest.mark.parametrize(("source", "trouble", "trips", "why"), TROUBLES)
@@ -571,7 +618,8 @@ def test_each_source_in_each_trouble(source: str, trouble: str, trips: str | Non
 def test_every_trouble_of_the_list_is_tried_of_every_source_that_can_have_it() -> None:
     tried = {(source, trouble) for source, trouble, *_ in TROUBLES}
     wanted = {"well", "bad", "dead", "slow", "stale", "empty", "NaN", "mistyped", "flapping"}
-    cannot = {("program", "stale"), *((source, "NaN") for source in ("program", "cloudwatch", "monitor"))}
+    numberless = ("alert rules", "program", "cloudwatch", "monitor")
+    cannot = {("program", "stale"), *((source, "NaN") for source in numberless)}
     assert {(source, trouble) for source in SOURCES for trouble in wanted} - cannot <= tried
 
 

@@ -111,6 +111,22 @@ def test_managers_are_dedicated_and_named_to_begin_with() -> None:
     assert "cluster.initial_cluster_manager_nodes" not in data
 
 
+def test_each_pod_claims_one_of_the_volumes_that_machines_have() -> None:
+    folders = {
+        name: (each.name, str(folder))
+        for each in MACHINES_OF_ZONES
+        for name, folder in LAYOUT.volumes(each.zone).items()
+    }
+    kind, *volumes = manifests.volumes(folders)
+    assert len(volumes) == sum(group.replicas for group in manifests.GROUPS)
+    assert len({each["spec"]["local"]["path"] for each in volumes}) == len(volumes)
+    assert {each["spec"]["storageClassName"] for each in volumes} == {kind["metadata"]["name"]}
+    for item in of_kind("StatefulSet"):
+        (claim,) = item["spec"]["volumeClaimTemplates"]
+        assert [each["name"] for each in container(item)["volumeMounts"]] == [claim["metadata"]["name"]]
+        assert claim["spec"]["storageClassName"] == kind["metadata"]["name"]
+
+
 def test_labels_are_those_of_the_chart() -> None:
     for item in objects():
         labels = item["metadata"]["labels"]
@@ -163,6 +179,7 @@ def test_neighbours_and_the_application_have_namespaces_of_their_own() -> None:
 
 def test_every_kind_of_object_has_its_place_in_the_api() -> None:
     made = [*objects(), *manifests.shop(1, 1), *manifests.neighbours(), manifests.namespace("x")]
+    made += manifests.volumes({"volume-a-0": ("node-a", "/a")})
     assert {each["kind"] for each in made} == set(api.PLACES)
     assert all(api.PLACES[each["kind"]][0].endswith(each["apiVersion"]) for each in made)
 

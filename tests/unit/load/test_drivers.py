@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.base import extras
 from chaos.base.errors import MissingPrerequisite
 from chaos.definitions.experiment import Load
 from chaos.load import drivers
@@ -88,7 +89,7 @@ def test_a_package_that_is_missing_is_said_before_anything_is_started(monkeypatc
     plain = Load.model_validate({"write": write})
     load = Load.model_validate({"write": {**write, "client": {"kind": "helpers.async_bulk"}}})
     drivers.need_package(load)
-    monkeypatch.setattr(drivers, "find_spec", lambda name: None)
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
     with pytest.raises(MissingPrerequisite, match=r"helper of load\.write needs the Python package aiohttp") as raised:
         drivers.need_package(load)
     assert raised.value.remedy == "pip install 'opensearch-chaos[async]'"

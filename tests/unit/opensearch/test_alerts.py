@@ -177,3 +177,24 @@ def test_a_server_of_another_time_is_no_data() -> None:
         found = asker.ask()
         asker.close()
     assert found.value is None and "it was evaluated 3600 s ago" in str(found.why)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"resultType": "vector", "result": [{"metric": {}, "value": [1.0, "much"]}]},
+        {"resultType": "vector", "result": [{"metric": {}}]},
+        {"resultType": "scalar", "result": [1.0]},
+        {"resultType": "vector", "result": 3},
+        {},
+    ],
+)
+def test_an_answer_that_cannot_be_read_is_told_and_raises_nothing(data: dict[str, Any]) -> None:
+    with promlike(lambda it, params: (200, {"status": "success", "data": data})) as server:
+        given_ = {"prometheus": server.url, "rules": "x.yml", "every": "1s", "alerts": [RED]}
+        made = AlertAsker(ResolvedSli.model_validate(given_), Path())
+        try:
+            answer = made.ask()
+        finally:
+            made.close()
+    assert (answer.value, answer.why) == (None, "its answer cannot be read")

@@ -253,6 +253,7 @@ def test_doctor_with_nothing_on_the_machine(monkeypatch: pytest.MonkeyPatch, tmp
         "mitmproxy",
         "asyncio",
         "certificates",
+        "Kubernetes",
     }
     assert expected == set(found)
     assert all(found[name].remedy and not found[name].ok for name in ("Java", "Toxiproxy", "Go", "Docker"))

@@ -324,7 +324,7 @@ def test_the_last_copy_and_the_majority_are_kept(tmp_path: Path) -> None:
 
 def test_whoever_may_be_elected_counts_at_worst(tmp_path: Path) -> None:
     kill = "  gone: {inject: {node.kill: {target: elected cluster manager}}, for: 5s}"
-    assert refused(plan(tmp_path, kill)) == ["faults: no provider"] * 3  # neither a host nor a hook, nor FIS
+    assert refused(plan(tmp_path, kill)) == ["faults: no provider"] * 4  # neither a host, a pod nor a hook, nor FIS
     two = replace(there(), voting=("a-cm", "b-cm"))
     made = plan(tmp_path, kill, seen=two)
     assert "phase gone: votes" in refused(made) and made.reached[0].hit[0] in ("a-cm", "b-cm")
@@ -460,9 +460,9 @@ def test_what_nobody_can_do_there_is_told_without_the_moves_by_which_a_lab_does_
     made = plan(tmp_path, "  gone: {inject: {node.kill: {target: node c-data}}, for: 5s}")
     step = next(step for step in made.steps if "inject" in step["step"])
     assert step["provider"] is None and "moves" not in step and step["targets"] == ["c-data"]
-    assert [where for where, _ in made.refused] == ["faults"] * 3
+    assert [where for where, _ in made.refused] == ["faults"] * 4
     says = [row.says for _, row in made.refused]
-    assert "no hosts" in says[0] and "no hook" in says[1] and "nothing of AWS FIS" in says[2]
+    assert "no hosts" in says[0] and "no pods" in says[1] and "no hook" in says[2] and "nothing of AWS FIS" in says[3]
 
 
 def test_a_cluster_that_is_not_as_its_file_says_is_planned_on_by_nobody(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from fakes import PARTS, FakeLab, topology
 
+from chaos.base import extras
 from chaos.base.access import PLAIN, Access, distrust
 from chaos.base.errors import InvalidInput, MissingPrerequisite
 from chaos.base.netsock import Endpoint
@@ -305,10 +306,8 @@ def test_clients_are_told_and_the_lab_still_knows_whom_it_speaks_to(stale: Path)
 
 
 def test_a_secured_lab_without_its_packages_is_refused_before_anything_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    has = security.importlib.util.find_spec
-    monkeypatch.setattr(
-        security.importlib.util, "find_spec", lambda name: None if name == "cryptography" else has(name)
-    )
+    has = extras.find_spec
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "cryptography" else has(name))
     for parts in (provisioning.parts, images.parts):
         with pytest.raises(MissingPrerequisite, match="certificates need the Python package cryptography") as refused:
             parts(load_topology("3az-secure"))

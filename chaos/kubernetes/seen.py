@@ -1,0 +1,262 @@
+"""What the API server says of a cluster's pods at one moment: whose they are, where they are, who guards them. By GETs.
+
+What may not be read is missing with its reason (:attr:`Seen.unread`). Labels of machines and budgets are of use alone;
+without pods and the StatefulSets that own them nothing is known, and that is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from chaos.base.errors import InvalidInput, LabError
+from chaos.base.text import printable
+from chaos.kubernetes.client import Client, Refused
+
+CHART = "app.kubernetes.io/name=opensearch"
+OPERATOR = ("opster.io/opensearch-cluster", "opensearch.org/opensearch-cluster")
+"""Labels of opensearch-k8s-operator's pods, whose value is the cluster's name (its builders; the second since its API
+group has that name)."""
+SELECTORS = (CHART, *OPERATOR)
+OPENSEARCH = "opensearch"
+"""The container of a node, as chart and operator name it."""
+
+
+@dataclass(frozen=True)
+class Pod:
+    """``machine``: the node of Kubernetes; ``zone``: the label of that machine, None where it has none or may not be
+    read. ``owner``: its StatefulSet's name and uid. ``keeps``: its data are in a volume that outlives the pod.
+    ``ending``: it is being deleted; ``disrupted``: by whom, in Kubernetes's words."""
+
+    name: str
+    uid: str
+    ip: str | None
+    machine: str | None
+    zone: str | None
+    ready: bool
+    ending: bool
+    owner: tuple[str, str] | None
+    container: str
+    number: int
+    """Of that container in the pod."""
+    image: str
+    runs: bool
+    keeps: bool
+    labels: Mapping[str, str] = field(default_factory=dict)
+    disrupted: str | None = None
+    waits: str = ""
+    """Why its container does not run, in Kubernetes's word, such as ErrImagePull."""
+
+
+@dataclass(frozen=True)
+class StatefulSet:
+    """``rolling``: its pods are being replaced by those of another revision. ``wanted`` and ``ready``: pods."""
+
+    name: str
+    uid: str
+    wanted: int
+    ready: int
+    rolling: bool
+    revision: str
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A PodDisruptionBudget: how many of its ``pods`` may be away now, besides those that are."""
+
+    name: str
+    pods: tuple[str, ...]
+    allowed: int
+    healthy: int
+    wanted: int
+    """How many must be healthy."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """``cluster`` None: the uid of kube-system may not be read. ``budgets`` None: they may not be."""
+
+    cluster: str | None
+    namespace: str | None
+    pods: Mapping[str, Pod]
+    sets: Mapping[str, StatefulSet]
+    budgets: tuple[Budget, ...] | None
+    unread: Mapping[str, str] = field(default_factory=dict)
+
+
+def look(client: Client, namespace: str, selector: str, zone_label: str) -> Seen:
+    """Raises LabError where the API server gives no answer, or does not let pods and StatefulSets be read."""
+    unread: dict[str, str] = {}
+
+    def part(what: str, group: str, method: str, *arguments: Any, **named: Any) -> Any:
+        try:
+            return client.call(group, method, *arguments, **named)
+        except Refused as error:
+            unread[what] = error.detail
+            return None
+
+    listed = client.core("list_namespaced_pod", namespace, label_selector=selector)["items"]
+    sets = client.call("AppsV1Api", "list_namespaced_stateful_set", namespace)["items"]
+    system = part("cluster", "CoreV1Api", "read_namespace", "kube-system")
+    space = part("namespace", "CoreV1Api", "read_namespace", namespace)
+    budgets = part("budgets", "PolicyV1Api", "list_namespaced_pod_disruption_budget", namespace)
+    zones = _zones(client, {str(each["spec"].get("nodeName", "")) for each in listed} - {""}, zone_label, unread)
+    try:
+        pods = {each.name: each for each in (_pod(item, zones) for item in listed)}
+        owners = {each.owner[0] for each in pods.values() if each.owner is not None}
+        mine = {each.name: each for each in map(_set, sets) if each.name in owners}
+        return Seen(
+            cluster=None if system is None else str(system["metadata"]["uid"]),
+            namespace=None if space is None else str(space["metadata"]["uid"]),
+            pods=pods,
+            sets=mine,
+            budgets=None if budgets is None else tuple(_budgets(budgets["items"], pods.values())),
+            unread=unread,
+        )
+    except (LookupError, TypeError, AttributeError) as error:
+        raise LabError(f"what the API server says of namespace {namespace} cannot be read ({error})") from None
+
+
+def one(client: Client, namespace: str, name: str) -> Pod | None:
+    """A pod by its name; None where there is none now. Raises LabError."""
+    item = client.found("read_namespaced_pod", name, namespace)
+    try:
+        return None if item is None else _pod(item, {})
+    except (LookupError, TypeError, AttributeError) as error:
+        raise LabError(f"what the API server says of pod {name} cannot be read ({error})") from None
+
+
+def discover(client: Client, namespace: str | None, selector: str | None) -> tuple[str, str]:
+    """The namespace and the selector of the one OpenSearch that there is. Raises InvalidInput where there is none, or
+    more than one, in words that say which."""
+    wanted = (selector,) if selector else SELECTORS
+    found: dict[tuple[str, str], int] = {}
+    for each in wanted:
+        for item in _anywhere(client, namespace, each):
+            label = item["metadata"].get("labels", {}).get(each) if each in OPERATOR else None
+            # the operator names the cluster of each pod, the chart its release alone: one cluster may be of several
+            where = (item["metadata"]["namespace"], f"{each}={label}" if label else each)
+            found[where] = found.get(where, 0) + 1
+        if found:
+            break
+    places = f"in namespace {namespace}" if namespace else "in any namespace that may be read"
+    if not found:
+        raise InvalidInput(
+            f"there are no pods with {' or '.join(wanted)} {places}",
+            remedy="name their labels with --selector, or another --namespace or --context",
+        )
+    if len(found) > 1:
+        said = ", ".join(f"--namespace {space} --selector {labels} ({n} pods)" for (space, labels), n in found.items())
+        raise InvalidInput(f"there is more than one OpenSearch {places}", remedy=f"name one: {said}")
+    return next(iter(found))
+
+
+def _anywhere(client: Client, namespace: str | None, selector: str) -> list[dict[str, Any]]:
+    """Pods with these labels in a namespace; None: in all, or where that may not be read in the context's own."""
+    if namespace is None:
+        try:
+            return list(client.core("list_pod_for_all_namespaces", label_selector=selector)["items"])
+        except Refused:
+            if client.default_namespace is None:
+                raise InvalidInput(
+                    "this user may not list the pods of all namespaces", remedy="name one with --namespace"
+                ) from None
+            namespace = client.default_namespace
+    return list(client.core("list_namespaced_pod", namespace, label_selector=selector)["items"])
+
+
+def _zones(client: Client, machines: Iterable[str], label: str, unread: dict[str, str]) -> dict[str, str]:
+    """Machine → its zone, of those that have one and may be read."""
+    found = {}
+    for name in sorted(machines):
+        try:
+            labels = client.core("read_node", name)["metadata"].get("labels") or {}
+        except Refused as error:
+            unread["machines"] = error.detail
+            return {}
+        if label in labels:
+            found[name] = printable(labels[label])
+    return found
+
+
+def _pod(item: Mapping[str, Any], zones: Mapping[str, str]) -> Pod:
+    meta, spec, status = item["metadata"], item["spec"], item.get("status") or {}
+    conditions = {each["type"]: each for each in status.get("conditions") or ()}
+    owner = next((each for each in meta.get("ownerReferences") or () if each["kind"] == "StatefulSet"), None)
+    containers = spec["containers"]
+    container = next((each for each in containers if each["name"] == OPENSEARCH), containers[0])
+    told = {each["name"]: each.get("state") or {} for each in status.get("containerStatuses") or ()}
+    state = told.get(container["name"], {})
+    disrupted = conditions.get("DisruptionTarget", {})
+    machine = spec.get("nodeName")
+    return Pod(
+        name=printable(meta["name"]),
+        uid=str(meta["uid"]),
+        ip=status.get("podIP"),
+        machine=machine,
+        zone=zones.get(machine or ""),
+        ready=conditions.get("Ready", {}).get("status") == "True",
+        ending="deletionTimestamp" in meta,
+        owner=None if owner is None else (str(owner["name"]), str(owner["uid"])),
+        container=str(container["name"]),
+        number=containers.index(container),
+        image=str(container["image"]),
+        runs="running" in state,
+        keeps=_keeps(spec, container),
+        labels={str(key): str(value) for key, value in (meta.get("labels") or {}).items()},
+        disrupted=printable(disrupted.get("reason", "")) if disrupted.get("status") == "True" else None,
+        waits=printable(next(iter(state.values())).get("reason") or "") if state and "running" not in state else "",
+    )
+
+
+def _keeps(spec: Mapping[str, Any], container: Mapping[str, Any]) -> bool:
+    """Whether its container has a volume by a claim: then the next pod of the same name has the same data."""
+    claimed = {each["name"] for each in spec.get("volumes") or () if "persistentVolumeClaim" in each}
+    return any(each["name"] in claimed for each in container.get("volumeMounts") or ())
+
+
+def _set(item: Mapping[str, Any]) -> StatefulSet:
+    status = item.get("status") or {}
+    now, next_one = status.get("currentRevision"), status.get("updateRevision")
+    behind = int(status.get("observedGeneration", 0)) < int(item["metadata"].get("generation", 0))
+    return StatefulSet(
+        name=str(item["metadata"]["name"]),
+        uid=str(item["metadata"]["uid"]),
+        wanted=int(item["spec"].get("replicas", 1)),
+        ready=int(status.get("readyReplicas", 0)),
+        rolling=behind or (next_one is not None and now != next_one),
+        revision=str(next_one or now or ""),
+    )
+
+
+def _budgets(items: Iterable[Mapping[str, Any]], pods: Iterable[Pod]) -> Iterable[Budget]:
+    every = list(pods)
+    for item in items:
+        selector, status = item["spec"].get("selector"), item.get("status") or {}
+        covered = tuple(sorted(pod.name for pod in every if selector is not None and selects(selector, pod.labels)))
+        if covered:
+            yield Budget(
+                name=printable(item["metadata"]["name"]),
+                pods=covered,
+                allowed=int(status.get("disruptionsAllowed", 0)),
+                healthy=int(status.get("currentHealthy", 0)),
+                wanted=int(status.get("desiredHealthy", 0)),
+            )
+
+
+def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Whether a label selector of policy/v1 takes labels; an empty one takes all (LabelSelector, meta/v1)."""
+    wanted = selector.get("matchLabels") or {}
+    if any(labels.get(key) != value for key, value in wanted.items()):
+        return False
+    return all(_expressed(each, labels) for each in selector.get("matchExpressions") or ())
+
+
+def _expressed(term: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    key, operator, values = term["key"], term["operator"], term.get("values") or ()
+    if operator == "In":
+        return labels.get(key) in values
+    if operator == "NotIn":
+        return labels.get(key) not in values
+    return (key in labels) is (operator == "Exists")

@@ -1,0 +1,271 @@
+"""The pods that a cluster's nodes are: ways to them, who they are now, and what is done to one of them by its uid.
+
+A pod is found anew each time it matters, and what is asked of one goes to the uid that was meant: its controller makes
+another of the same name at any time. What holds a node down is the name of an image in its pod that nobody can pull,
+and that is drawn for each fault: it tells ours from others', and its controller makes the next pod without it.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from chaos.base import paths
+from chaos.base.errors import ChaosError, FaultError, LabError
+from chaos.base.waiting import wait_until
+from chaos.definitions.existing import Existing
+from chaos.definitions.kubernetes import KubernetesFile, on_loopback
+from chaos.kubernetes import forwarding, seen
+from chaos.kubernetes.client import CONFLICT, NOT_FOUND, REFUSED, Client, Refused
+from chaos.kubernetes.forwarding import Ways
+from chaos.kubernetes.seen import Pod, Seen
+
+AGAIN = 5
+"""Times that an undo is tried whose pod was replaced while it was looked at."""
+NOWHERE = "oschaos.invalid"
+"""The registry of images that hold a node down: a name that never exists (RFC 2606, .invalid)."""
+ANOTHER_SECONDS = 60.0
+"""Within which a controller has made the next pod."""
+KEEPS: Mapping[str, bool | None] = {
+    "node.stop": None,
+    "node.kill": True,
+    "node.loss": False,
+    "node.restart": True,
+    "zone.power_loss": True,
+}
+"""Kind of fault → whether the data of a pod must outlive it; None: the pod stays, so either is well."""
+
+
+def client_of(target: Existing) -> Client:
+    """Of the file's Kubernetes. Nothing is sent yet."""
+    pods = target.written.kubernetes
+    assert pods is not None
+    return Client(pods.context, target.kubeconfig)
+
+
+def ways_of(target: Existing) -> Ways | None:
+    """The ways into pods that a file needs; None: it needs none."""
+    file, pods = target.written, target.written.kubernetes
+    if pods is None or pods.forward is None:
+        return None
+    led = {
+        str(address).partition("://")[2]: file.nodes[name].pod or name
+        for name, address in file.of_nodes.items()
+        if on_loopback(str(address))
+    }
+    kubeconfig = target.kubeconfig
+    return Ways(pods.context, None if kubeconfig is None else str(kubeconfig), pods.namespace, pods.forward, led)
+
+
+def open_ways(target: Existing) -> None:
+    """See to it that the nodes' addresses lead to their pods while this process lives. Raises LabError."""
+    if (ways := ways_of(target)) is not None:
+        forwarding.hold(ways, paths.state() / "targets" / target.written.name)
+
+
+def look(target: Existing) -> Seen | str:
+    """What the API server says of a file's pods; or why it says nothing, in words."""
+    pods = target.written.kubernetes
+    assert pods is not None
+    client = client_of(target)
+    try:
+        return seen.look(client, pods.namespace, pods.selector, pods.zone_label)
+    except ChaosError as error:
+        return error.message if not error.remedy else f"{error.message} ({error.remedy})"
+    finally:
+        client.close()
+
+
+def mark(run: str, id: str) -> str:
+    """The name of an image for one fault on one node: unlike any other."""
+    plain = re.sub(r"[^a-z0-9]+", "-", f"{run}-{id}".lower()).strip("-")[:80]
+    return f"{NOWHERE}/{plain}:{secrets.token_hex(8)}"
+
+
+def held(pod: Pod) -> bool:
+    """Whether a fault of ours holds a pod down."""
+    return pod.image.startswith(f"{NOWHERE}/")
+
+
+class Changed(FaultError):
+    """A pod is not the one that was meant any more, or has another image."""
+
+
+class Pods:
+    """The pods of one target, for faults. ``of_nodes``: node → pod by name."""
+
+    def __init__(self, target: Existing) -> None:
+        assert target.written.kubernetes is not None
+        self.file: KubernetesFile = target.written.kubernetes
+        self.of_nodes: Mapping[str, str] = {
+            name: node.pod for name, node in target.written.nodes.items() if node.pod is not None
+        }
+        self.client = client_of(target)
+        self._last: tuple[float, Seen] | None = None
+
+    def look(self, *, fresh: float = 0.0) -> Seen:
+        """All of them, as they were ``fresh`` seconds ago at most. Raises LabError."""
+        if self._last is None or time.monotonic() - self._last[0] > fresh:
+            file = self.file
+            began = time.monotonic()
+            self._last = began, seen.look(self.client, file.namespace, file.selector, file.zone_label)
+        return self._last[1]
+
+    def pod(self, node: str) -> Pod | None:
+        """The pod of a node now; None where there is none. Raises LabError, FaultError where the file names none."""
+        return seen.one(self.client, self.file.namespace, self._name(node))
+
+    def _name(self, node: str) -> str:
+        if node not in self.of_nodes:
+            raise FaultError(f"the target's file names no pod of {node}")
+        return self.of_nodes[node]
+
+    # ---- what is done to one -------------------------------------------------------------------------------
+
+    def hold(self, node: str, uid: str, image: str, mark: str) -> None:
+        """Give the pod of this uid an image that nobody can pull: its container is ended in order, and does not start.
+
+        The pod stays, with its volumes and its address. Idempotent. Raises FaultError where it is another pod by now,
+        or has another image than ``image``.
+        """
+        self._set_image(node, uid, image, mark)
+
+    def kill(self, node: str, uid: str, image: str, mark: str) -> None:
+        """Delete the pod of this uid without grace, and hold the one that its controller makes in its place.
+
+        Idempotent. Raises FaultError where its controller makes none, or none that has ``image``.
+        """
+        found = self.pod(node)
+        if found is not None and found.image == mark:
+            return
+        if found is not None and found.uid == uid:
+            self.delete(node, uid, 0)
+        self._set_image(node, self._next(node, uid).uid, image, mark)
+
+    def _next(self, node: str, uid: str) -> Pod:
+        """The pod that has come in the place of that of this uid. Raises LabError where none comes."""
+        found: Pod | None = None
+
+        def came() -> bool:
+            nonlocal found
+            found = self.pod(node)
+            return found is not None and found.uid != uid
+
+        if not wait_until(came, ANOTHER_SECONDS, every=0.1):
+            raise LabError(f"no other pod comes in the place of {self._name(node)} within {ANOTHER_SECONDS:.0f} s")
+        assert found is not None
+        return found
+
+    def delete(self, node: str, uid: str, grace: int | None) -> None:
+        """Delete the pod of this uid; nothing to do where it is gone. ``grace``: seconds; None: its own."""
+        options: dict[str, Any] = {"preconditions": {"uid": uid}}
+        options |= {} if grace is None else {"gracePeriodSeconds": grace}
+        self._asked(node, "delete_namespaced_pod", body={"apiVersion": "v1", "kind": "DeleteOptions", **options})
+
+    def evict(self, node: str, uid: str) -> None:
+        """Ask for the pod's eviction, which budgets may refuse. Raises FaultError where one does, in its words."""
+        name = self._name(node)
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": self.file.namespace},
+            "deleteOptions": {"preconditions": {"uid": uid}},
+        }
+        try:
+            self._asked(node, "create_namespaced_pod_eviction", body)
+        except Refused as error:
+            if error.status == REFUSED:
+                raise FaultError(f"a budget refuses the eviction of {name}: {error.detail}") from None
+            raise
+
+    def _asked(self, node: str, method: str, *arguments: Any, **named: Any) -> None:
+        """A request that ends the pod of a uid; it is well where that pod is gone already."""
+        try:
+            self.client.core(method, self._name(node), self.file.namespace, *arguments, changes=True, **named)
+        except Refused as error:
+            if error.status not in (NOT_FOUND, CONFLICT):
+                raise
+
+    def release(self, node: str, mark: str, image: str) -> bool:
+        """Give the pod its image again, if it still has our mark; whether it had. Raises LabError.
+
+        Another pod of its name, or another image, is not ours to touch: its controller has made it without the mark.
+        """
+
+        for last in range(AGAIN - 1, -1, -1):
+            found = self.pod(node)
+            if found is None or found.image != mark:
+                return False
+            try:
+                self._set_image(node, found.uid, mark, image)
+            except (Changed, Refused):  # it was replaced in between
+                if not last:
+                    raise
+                time.sleep(0.2)
+            else:
+                break
+        return True
+
+    def _set_image(self, node: str, uid: str, image: str, other: str) -> None:
+        """``image`` → ``other`` in the node's container of the pod of this uid: the API server compares, and changes
+        nothing where either is another."""
+        found = self.pod(node)
+        name = self._name(node)
+        if found is not None and found.uid == uid and found.image == other:
+            return
+        if found is None or found.uid != uid or found.image != image:
+            what = "there is none" if found is None else f"it is {found.uid} with image {found.image}"
+            raise Changed(f"{name}: expected pod {uid} with image {image}, and {what}")
+        at = f"/spec/containers/{found.number}"
+        patch = [
+            {"op": "test", "path": "/metadata/uid", "value": uid},
+            {"op": "test", "path": f"{at}/name", "value": found.container},
+            {"op": "test", "path": f"{at}/image", "value": image},
+            {"op": "replace", "path": f"{at}/image", "value": other},
+        ]
+        self.client.core("patch_namespaced_pod", name, self.file.namespace, patch, changes=True)
+
+    # ---- what is awaited -----------------------------------------------------------------------------------
+
+    def await_ready(self, node: str, seconds: float, *, but: str | None = None) -> None:
+        """Until the pod of a node is ready, and is not that of the uid ``but``. Raises LabError with what it is."""
+        last = "there is none"
+
+        def ready() -> bool:
+            nonlocal last
+            found = self.pod(node)
+            last = said(found)
+            return found is not None and found.ready and not found.ending and found.uid != but
+
+        if not wait_until(ready, seconds, every=0.5):
+            raise LabError(f"pod {self._name(node)} is not ready after {seconds:.0f} s: {last}")
+
+    def left(self, made: Callable[[str], bool]) -> list[str]:
+        """Pods that still have an image of ours, in words; empty: none. ``made``: whether a mark is meant."""
+        return [
+            f"pod {pod.name} still has the image {pod.image}"
+            for pod in self.look().pods.values()
+            if held(pod) and made(pod.image)
+        ]
+
+
+def unfit(pod: Pod, kind: str) -> str | None:
+    """Why a pod's volumes do not suit a kind that ends it; None: they do."""
+    keeps = KEEPS[kind]
+    if keeps is True and not pod.keeps:
+        return f"pod {pod.name} has no volume by a claim: deleted, it comes back without its data, which is node.loss"
+    if keeps is False and pod.keeps:
+        return f"pod {pod.name} has a volume by a claim, which outlives it: its data would not be lost"
+    return None
+
+
+def said(pod: Pod | None) -> str:
+    """A pod in a few words."""
+    if pod is None:
+        return "there is no such pod"
+    state = "runs" if pod.runs else f"does not run ({pod.waits or 'no reason yet'})"
+    more = ", is being deleted" if pod.ending else ""
+    return f"{pod.uid} {state}, {'ready' if pod.ready else 'not ready'}{more}"

@@ -1,0 +1,199 @@
+"""Experiments on a real Kubernetes: a target drafted from it, faults on its pods under the least rights, their end."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusterkit import Cli, cli
+from kubebox.api import Api
+from kubebox.making import Box
+from kubebox.manifests import SEARCH
+from kubekit import Command, named
+from ruamel.yaml import YAML
+
+from chaos.base.errors import Exit
+from chaos.base.waiting import wait_until
+from chaos.kubernetes import rights
+from chaos.kubernetes.client import Client
+from chaos.kubernetes.rights import Right
+from chaos.targets.existing.pods import NOWHERE
+
+pytestmark = [pytest.mark.cluster, pytest.mark.full]
+UP_SECONDS = 900
+ACCOUNT = "opensearch-chaos"
+EXPERIMENT = """\
+apiVersion: opensearch-chaos/v1
+name: {name}
+description: A node's pod is ended and comes back.
+topology: 3az
+load:
+  read:  {{rate: 10/s, good: ok within 2s}}
+  write: {{rate: 5/s, good: ok within 2s}}
+  documents: 500
+phases:
+  healthy:  {{for: 12s}}
+  hit:      {{for: 15s, inject: {{{fault}}}}}
+  returned: {{{undo}until: {{green: true, stable: 5s, within: 150s}}}}
+expect:
+  - {{phase: healthy, read.good: ">= 90%"}}
+  - {{acknowledged.lost: 0}}
+guards: {{max: 6m}}
+"""
+RUNS = (
+    "caps: {requests: 400/s, documents: 20000, copies: 20}\nnotes: .opensearch-chaos\nrung: node\nuntil: 2027-01-31\n"
+)
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[Box]:
+    made = named()
+    try:
+        code, output = Command(made.name, "up").end(UP_SECONDS)
+        assert code == 0, output
+        yield made
+    finally:
+        code, output = Command(made.name, "down").end(120)
+        assert code == 0, output
+
+
+def target(box: Box, folder: Path, kubeconfig: Path | None = None) -> Path:
+    """The drafted file, with what runs need."""
+    given = ["--kubeconfig", str(box.layout.kubeconfig if kubeconfig is None else kubeconfig)]
+    code, output = cli("init", folder, "--from-kubernetes", *given, "--name", "box")
+    assert code == 0, output
+    file = folder / "topologies" / "existing" / "box.yaml"
+    file.write_text(file.read_text().replace("rung: observe\n", RUNS))
+    return file
+
+
+def experiment(folder: Path, fault: str) -> Path:
+    kind = fault.partition(":")[0]
+    undo = "" if kind == "node.restart" else f"undo: {kind}, "
+    file = folder / f"{kind.replace('.', '-')}.yaml"
+    file.write_text(EXPERIMENT.format(name=file.stem, fault=fault, undo=undo))
+    return file
+
+
+def account(api: Api, box: Box, folder: Path, manifests: list[dict[str, Any]]) -> Path:
+    """A kubeconfig of a service account with exactly these rules."""
+    space = f"/api/v1/namespaces/{SEARCH}/serviceaccounts"
+    api.request("POST", space, {"metadata": {"name": ACCOUNT}})
+    for item in manifests:
+        plural = f"{item['kind'].lower()}s"
+        scope = f"/namespaces/{SEARCH}" if "namespace" in item["metadata"] else ""
+        path = f"/apis/{rights.RBAC}/v1{scope}/{plural}"
+        api.request("DELETE", f"{path}/{item['metadata']['name']}")
+        status, answer = api.request("POST", path, item)
+        assert status == 201, answer
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    status, answer = api.request("POST", f"{space}/{ACCOUNT}/token", asked)
+    assert status == 201, answer
+    config = YAML(typ="safe").load(box.layout.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": answer["status"]["token"]}
+    file = folder / "account.yaml"
+    file.write_text(json.dumps(config))
+    return file
+
+
+def lacks(client: Client, needed: list[Right], missing: Right) -> bool:
+    """Whether the API server says so: it takes a moment to know new rules."""
+    return missing in rights.missing(client, SEARCH, needed)
+
+
+def uids(api: Api) -> dict[str, str]:
+    return {each["metadata"]["name"]: each["metadata"]["uid"] for each in pods(api)}
+
+
+def pods(api: Api) -> list[dict[str, Any]]:
+    return list(api.get(f"/api/v1/namespaces/{SEARCH}/pods")["items"])
+
+
+def held(api: Api) -> list[str]:
+    """Pods that an image of ours holds down."""
+    return [
+        each["metadata"]["name"]
+        for each in pods(api)
+        if each["spec"]["containers"][0]["image"].startswith(f"{NOWHERE}/")
+    ]
+
+
+def whole(api: Api) -> bool:
+    ready = [each for each in pods(api) if {"type": "Ready", "status": "True"}.items() <= _condition(each).items()]
+    return len(ready) == 6 and not held(api)
+
+
+def _condition(pod: dict[str, Any]) -> dict[str, Any]:
+    return next((each for each in pod["status"].get("conditions", ()) if each["type"] == "Ready"), {})
+
+
+def test_an_eviction_runs_under_the_least_rights_and_is_refused_without_any_of_them(box: Box, tmp_path: Path) -> None:
+    api = box.api()
+    file = target(box, tmp_path)
+    asked = experiment(tmp_path, "node.restart: {target: node b-data, how: orderly, within: 150s}")
+    code, output = cli("kubernetes", "policy", asked, "--on", file)
+    assert code == 0, output
+    manifests = [dict(each) for each in YAML(typ="safe").load_all(output)]
+    mine = account(api, box, tmp_path, manifests)
+    needed = rights.needed(SEARCH, ["node.restart orderly"], forward=True)
+    client = Client(None, mine)
+    for missing in needed:
+        less = rights.manifests(SEARCH, [each for each in needed if each != missing], ACCOUNT)
+        account(api, box, tmp_path, less)
+        assert wait_until(partial(lacks, client, needed, missing), 10, every=0.2), missing
+    client.close()
+    file.unlink()
+    file = target(box, tmp_path, account(api, box, tmp_path, rights.manifests(SEARCH, needed[:-1], ACCOUNT)))
+    code, output = cli("run", asked, "--on", file, "--out", tmp_path / "refused", "--yes")
+    assert code == Exit.USAGE and "not allowed: create pods/eviction" in output, output
+    account(api, box, tmp_path, manifests)
+    before = uids(api)
+    code, output = cli("run", asked, "--on", file, "--out", tmp_path / "run", "--yes", timeout=240)
+    assert code == Exit.PASS, output
+    assert "proven" in output and "clean-up: clean" in output
+    after = uids(api)
+    assert [name for name in before if after[name] != before[name]] == [_in_zone(file, "b", "data")]
+    assert whole(api)
+
+
+def _in_zone(file: Path, zone: str, role: str) -> str:
+    """The node in a zone that has this role, by the file."""
+    nodes = YAML(typ="safe").load(file.read_text())["nodes"]
+    (name,) = [each for each, node in nodes.items() if node["zone"] == zone and role in node["roles"]]
+    return str(name)
+
+
+def test_a_killed_runner_leaves_no_pod_held(box: Box, tmp_path: Path) -> None:
+    api = box.api()
+    assert wait_until(lambda: whole(api), 120, every=0.5)
+    file, before = target(box, tmp_path), uids(api)
+    running = Cli("run", experiment(tmp_path, "node.stop: {target: node b-data}"), "--on", file, "--yes",
+                  "--out", tmp_path / "run")  # fmt: skip
+    assert wait_until(lambda: bool(held(api)), 150, every=0.1)
+    running.signal(signal.SIGKILL)
+    running.process.wait(20)
+    assert wait_until(lambda: not held(api), 60, every=0.2), "the keeper undoes it"
+    assert wait_until(lambda: whole(api), 150, every=0.5)
+    assert uids(api) == before
+    code, output = cli("recover", timeout=120)
+    assert code == Exit.PASS, output
+
+
+def test_an_eviction_by_somebody_else_ends_the_run_and_is_named(box: Box, tmp_path: Path) -> None:
+    api = box.api()
+    assert wait_until(lambda: whole(api), 120, every=0.5)
+    file = target(box, tmp_path)
+    running = Cli("run", experiment(tmp_path, "node.stop: {target: node b-data}"), "--on", file, "--yes",
+                  "--out", tmp_path / "run")  # fmt: skip
+    assert wait_until(lambda: bool(held(api)), 150, every=0.1)
+    manager = _in_zone(file, "b", "cluster_manager")
+    assert api.evict(SEARCH, manager)[0] == 201
+    code, output = running.end(240)
+    assert code == Exit.ABORTED, output
+    assert "none of our doing" in output and manager in output
+    assert not held(api) and wait_until(lambda: whole(api), 150, every=0.5)

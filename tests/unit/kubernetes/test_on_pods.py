@@ -1,0 +1,283 @@
+"""Faults on pods: their moves and what undoes them, their evidence, and what refuses a run before it begins."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from apiserver import IMAGE, SETS, Server
+from fakes import ROOT, Shown
+from podcluster import Cluster, written
+from ruamel.yaml import YAML
+from typer.testing import CliRunner
+
+from chaos.base.errors import FaultError, Lacking
+from chaos.cli import app
+from chaos.commands.on_kubernetes import Where
+from chaos.faults.fault import Fault, Grade
+from chaos.faults.moves import Move
+from chaos.kubernetes import rights
+from chaos.providers.kubernetes import PROVIDER, Anew, Held
+from chaos.registry import FAULTS, PROVIDERS, load_experiment, ready
+from chaos.run import on_target, reaching
+from chaos.run.pods_of_others import OthersOnPods
+from chaos.targets.existing import mapping
+from chaos.targets.existing.compare import Sign
+from chaos.targets.existing.pods import KEEPS
+from chaos.targets.existing.seen import seen_of
+from chaos.targets.existing.target import ExistingTarget
+
+DATA, MANAGER = f"{SETS[1]}-1", f"{SETS[0]}-1"
+
+
+@pytest.fixture
+def lab(cluster: Cluster, where: Where, state: Path) -> ExistingTarget:
+    target = written(where, state)
+    needed = load_experiment(ROOT / "experiments" / "data-node-kill.yaml").topology
+    made = ExistingTarget(target, mapping.mapped(needed, target.written, seen_of(target)).topology)
+    made.run = "20261128T220000Z-x-1a2b"
+    return made
+
+
+def fault(lab: ExistingTarget, kind: str, **given: Any) -> Fault:
+    params = FAULTS[kind].model_validate({"target": "node b-data", **given})
+    return ready("f1", params, lab, seed=1, elected=None)
+
+
+def pod(server: Server, name: str = DATA) -> tuple[str, str]:
+    found = server.pods[name]
+    return found["metadata"]["uid"], found["spec"]["containers"][0]["image"]
+
+
+def moves(lab: ExistingTarget, made: Fault) -> list[tuple[Move, Move]]:
+    assert made.read is not None
+    found = []
+    for both in made.read(lab):
+        assert both.inverse is not None
+        found.append((both.move, both.inverse))
+    return found
+
+
+def test_each_kind_has_its_rights_and_what_it_asks_of_data() -> None:
+    assert set(KEEPS) == set(PROVIDER.offers) == {each.split()[0] for each in rights.OF_KINDS}
+    assert PROVIDER.grade is Grade.EFFECT, "the API server repeats what a kubelet reports"
+
+
+def test_a_plan_names_whom_it_hits_and_asks_nobody(lab: ExistingTarget, there: Server) -> None:
+    asked = len(there.asked)
+    made = fault(lab, "node.stop")
+    (both,) = made.moves
+    assert made.provider == "kubernetes" and made.targets == (DATA,)
+    assert both.move.arguments["node"] == DATA and both.move.arguments["uid"] == "(the run's)"
+    assert len(there.asked) == asked
+
+
+@pytest.mark.parametrize(
+    ("kind", "node", "anew"),
+    [
+        ("node.stop", DATA, False),
+        ("node.kill", DATA, True),
+        ("node.stop", MANAGER, False),
+        ("node.loss", MANAGER, True),
+    ],
+)
+def test_a_node_is_held_down_and_comes_back(
+    lab: ExistingTarget,
+    there: Server,
+    kind: str,
+    node: str,
+    anew: bool,
+) -> None:
+    before = pod(there, node)
+    made = fault(lab, kind, target=f"node {'b-data' if node == DATA else 'b-cm'}")
+    ((move, inverse),) = moves(lab, made)
+    evidence = made.evidence()
+    evidence._own = Shown(True)  # type: ignore[attr-defined]
+    assert not evidence.in_effect(lab).proven, "nothing was done yet, whatever is seen"
+    for _ in range(2):
+        move.apply(lab)
+        uid, image = pod(there, node)
+        assert (uid != before[0]) is anew and image == move.arguments["mark"]
+        lab.pods._last = None  # type: ignore[union-attr]
+    assert evidence.in_effect(lab).proven and not evidence.gone(lab).proven
+    assert inverse.apply(lab) is True and inverse.apply(lab) is False
+    assert pod(there, node)[1] == IMAGE and there.pods[node]["status"]["conditions"][0]["status"] == "True"
+    lab.pods._last = None  # type: ignore[union-attr]
+    assert evidence.gone(lab).proven and not evidence.in_effect(lab).proven
+
+
+def test_what_others_do_not_see_is_not_proven(lab: ExistingTarget) -> None:
+    made = fault(lab, "node.stop")
+    ((move, _),) = moves(lab, made)
+    move.apply(lab)
+    evidence = made.evidence()
+    evidence._own = Shown(False)  # type: ignore[attr-defined]
+    assert not evidence.in_effect(lab).proven
+
+
+def test_a_pod_that_somebody_else_replaced_is_no_proof(lab: ExistingTarget, there: Server) -> None:
+    made = fault(lab, "node.stop")
+    ((move, inverse),) = moves(lab, made)
+    move.apply(lab)
+    there.gone(DATA)
+    there.pods[DATA]["status"]["containerStatuses"][0]["state"] = {"waiting": {"reason": "ContainerCreating"}}
+    there.pods[DATA]["status"]["conditions"][0]["status"] = "False"
+    evidence = made.evidence()
+    evidence._own = Shown(True)  # type: ignore[attr-defined]
+    look = evidence.in_effect(lab)
+    assert not look.proven and "ContainerCreating" in look.says
+    assert inverse.apply(lab) is False, "of ours nothing is there"
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "says"),
+    [
+        ("node.kill", "node b-cm", "comes back without its data, which is node.loss"),
+        ("node.restart", "node b-cm", "comes back without its data"),
+        ("node.loss", "node b-data", "its data would not be lost"),
+    ],
+)
+def test_data_that_would_be_lost_or_kept_unasked_refuse_it(
+    lab: ExistingTarget, kind: str, target: str, says: str
+) -> None:
+    made = fault(lab, kind, target=target)
+    with pytest.raises(FaultError, match=says):
+        moves(lab, made)
+
+
+def test_a_pod_that_is_not_well_is_not_hit(lab: ExistingTarget, there: Server) -> None:
+    made = fault(lab, "node.stop")
+    there.pods[DATA]["status"]["conditions"][0]["status"] = "False"
+    with pytest.raises(FaultError, match=r"is not well: .* not ready"):
+        moves(lab, made)
+
+
+@pytest.mark.parametrize("how", ["kill", "orderly"])
+def test_a_restart_ends_the_pod_and_awaits_the_one_that_comes(lab: ExistingTarget, there: Server, how: str) -> None:
+    before = pod(there)[0]
+    made = fault(lab, "node.restart", how=how)
+    (end, undo), (awaited, _), _ = moves(lab, made)
+    evidence = made.evidence()
+    evidence._own = Shown(True)  # type: ignore[attr-defined]
+    assert isinstance(evidence, Anew) and not evidence.in_effect(lab).proven
+    end.apply(lab)
+    awaited.apply(lab)
+    assert pod(there)[0] != before
+    lab.pods._last = None  # type: ignore[union-attr]
+    assert evidence.in_effect(lab).proven
+    asked = [each for each in there.asked if each.startswith("DELETE") or "eviction" in each]
+    end.apply(lab)  # of the pod that was meant: the new one stays
+    assert len(asked) == 1 and pod(there)[0] not in (before, "")
+    undo.apply(lab)
+
+
+def test_a_zone_that_loses_power_is_all_of_its_pods_at_once(lab: ExistingTarget, there: Server) -> None:
+    for name in list(there.pods):
+        if name.startswith(SETS[0]):
+            there.pods[name]["spec"]["volumes"][0] = {"name": "data", "persistentVolumeClaim": {"claimName": name}}
+    params = FAULTS["zone.power_loss"].model_validate({"zone": "b"})
+    both = moves(lab, ready("f1", params, lab, seed=1, elected=None))
+    assert {move.operation for move, _ in both} == {"pod.kill"}
+    assert {move.arguments["node"] for move, _ in both} == {DATA, MANAGER}
+    assert len({move.arguments["mark"] for move, _ in both}) == 2
+    in_turn = FAULTS["zone.power_loss"].model_validate({"zone": "b", "return_order": ["data", "cm"]})
+    with pytest.raises(Lacking, match="put back at once"):
+        ready("f1", in_turn, lab, seed=1, elected=None)
+
+
+def test_what_flaps_or_starts_in_turn_is_refused(lab: ExistingTarget) -> None:
+    with pytest.raises(Lacking, match="nothing flaps"):
+        fault(lab, "node.kill", flap={"down": "5s", "up": "30s"})
+    with pytest.raises(Lacking, match="decides when each pod starts"):
+        fault(lab, "node.restart", rolling=False, start="in_order", target="zone b")
+
+
+# ---- before a run ------------------------------------------------------------------------------------------------
+
+
+def experiment(lab: ExistingTarget, folder: Path, inject: str) -> Any:
+    shutil.copy(ROOT / "experiments" / "data-node-kill.yaml", folder / "x.yaml")
+    text = (folder / "x.yaml").read_text().replace("node.kill: {target: node b-data}", inject)
+    kind = inject.partition(":")[0]
+    text = text.replace("undo: node.kill, ", f"undo: {kind}, " if kind != "node.restart" else "")
+    (folder / "x.yaml").write_text(text.replace("name: data-node-kill", "name: x"))
+    return load_experiment(folder / "x.yaml").model_copy(update={"topology": lab.topology})
+
+
+def refused(lab: ExistingTarget, folder: Path, inject: str) -> list[str]:
+    offers = reaching.offers_on(PROVIDERS, lab.target.written)
+    rows = on_target.refused_pods(lab, experiment(lab, folder, inject), offers)
+    assert all(row.sign is Sign.BLOCKS and row.remedy for row in rows)
+    return [f"{row.what}: {row.says}" for row in rows]
+
+
+STOP = "node.stop: {target: node b-data}"
+ORDERLY = "node.restart: {target: node b-data, how: orderly}"
+
+
+def test_a_run_that_lacks_a_right_is_refused_and_one_that_has_all_is_not(
+    lab: ExistingTarget,
+    there: Server,
+    tmp_path: Path,
+) -> None:
+    assert refused(lab, tmp_path, STOP) == []
+    there.denied.add(("patch", "pods"))
+    (row,) = refused(lab, tmp_path, STOP)
+    assert row.startswith("rights: not allowed: patch pods")
+    assert refused(lab, tmp_path, ORDERLY) == []
+    there.denied = {("create", "pods/eviction")}
+    assert [row for row in refused(lab, tmp_path, ORDERLY) if "create pods/eviction" in row]
+
+
+def test_a_budget_that_would_refuse_and_data_that_would_go_are_told_before(
+    lab: ExistingTarget,
+    there: Server,
+    tmp_path: Path,
+) -> None:
+    there.budgets[f"{SETS[1]}-pdb"]["spec"]["maxUnavailable"] = 0
+    (row,) = refused(lab, tmp_path, ORDERLY)
+    assert row.startswith("budget: ") and "lets 0 of its pods go now" in row
+    assert refused(lab, tmp_path, "node.restart: {target: node b-data, how: kill}") == []
+    (row,) = refused(lab, tmp_path, "node.kill: {target: node b-cm}")
+    assert "comes back without its data" in row
+    assert len(refused(lab, tmp_path, "node.kill: {target: elected cluster manager}")) == 3, "any of them may be it"
+    (row,) = refused(lab, tmp_path, "zone.power_loss: {zone: b}")
+    assert f"pod {MANAGER} has no volume by a claim" in row
+
+
+def test_an_api_server_that_does_not_answer_refuses(lab: ExistingTarget, there: Server, tmp_path: Path) -> None:
+    there.broken = lambda method, path: True
+    (row,) = refused(lab, tmp_path, STOP)
+    assert "no answer" in row
+
+
+def test_the_policy_is_what_those_experiments_need(lab: ExistingTarget, tmp_path: Path) -> None:
+    experiment(lab, tmp_path, STOP)
+    done = CliRunner().invoke(app, ["kubernetes", "policy", str(tmp_path / "x.yaml"), "--on", lab.target.file])
+    assert done.exit_code == 0, done.output
+    kinds = [each["kind"] for each in YAML(typ="safe").load_all(done.stdout)]
+    assert kinds == ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"]
+    assert "patch" in done.stdout and "delete" not in done.stdout
+
+
+# ---- meanwhile ---------------------------------------------------------------------------------------------------
+
+
+def test_what_the_run_hits_is_not_blamed_on_others(lab: ExistingTarget, there: Server, tmp_path: Path) -> None:
+    assert lab.pods is not None
+    ours: list[Move] = []
+    watch = OthersOnPods(lab.pods, experiment(lab, tmp_path, STOP), lambda: ours)
+    assert watch.look() is None
+    ours.append(Move("pod.kill", {"node": DATA}))
+    there.gone(DATA)
+    assert watch.look() is None
+    there.gone(f"{SETS[1]}-2")
+    told = watch.look()
+    assert told is not None and f"pod {SETS[1]}-2 was replaced" in told
+
+
+def test_evidence_without_moves_proves_nothing(lab: ExistingTarget) -> None:
+    held = Held(Shown(True), {}, anew=False, bare=False)  # type: ignore[arg-type]
+    assert not held.in_effect(lab).proven and not held.gone(lab).proven
