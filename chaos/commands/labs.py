@@ -71,7 +71,7 @@ def lab_exec(
     name: Annotated[str, typer.Argument(help="A lab.")],
     host: Annotated[str, typer.Argument(help="A node, or client-<zone>.")],
 ) -> None:
-    """Run a command in a host of a lab: opensearch-chaos lab exec 3az a-data -- curl 127.0.2.2:9200"""
+    """Run a command in a host of a lab: opensearch-chaos lab exec 3az a-data -- curl 127.0.4.2:9200"""
     from chaos.commands import leases
 
     if not context.args:

@@ -4,6 +4,7 @@ is missing, and is said."""
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -161,7 +162,9 @@ def test_with_it_all_goes_well(there: Secured):
 
 def test_a_row_that_the_file_names_refuses_a_run_and_once_it_is_mended_the_run_goes(there: Secured):
     there.may(there.role)
-    refusing = there.folder / "refusing.yaml"
+    refusing = there.folder / "refusing" / there.file.name  # the name that it says is the file's
+    refusing.parent.mkdir()
+    shutil.copy(there.folder / "password", refusing.parent)
     refusing.write_text(there.file.read_text() + "audit: {refuse: [blocks.index]}\n")
     out, before = there.folder / "refused", there.indices()
     settings = {"number_of_replicas": 2, "blocks.read_only_allow_delete": True}
