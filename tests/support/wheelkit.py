@@ -62,7 +62,8 @@ def environment_of_ours() -> Path:
         if not done.exists():
             for old in made.parent.glob("environment-*"):
                 shutil.rmtree(old)
-            installed(made, wheels)
+            # pip notes where a package came from, and ``opensearch-chaos init`` takes it from there again
+            installed(made, shutil.copytree(wheels, made / "wheels"))
             done.touch()
     return made
 
