@@ -63,8 +63,10 @@ def box() -> Iterator[Box]:
 
 
 def target(box: Box, folder: Path, kubeconfig: Path | None = None) -> Path:
-    """The drafted file, with what runs need."""
-    given = ["--kubeconfig", str(box.layout.kubeconfig if kubeconfig is None else kubeconfig)]
+    """The drafted file, with what runs need. ``kubeconfig``: of a user who may look into one namespace alone."""
+    given = ["--kubeconfig", str(box.layout.kubeconfig)]
+    if kubeconfig is not None:
+        given = ["--kubeconfig", str(kubeconfig), "--namespace", SEARCH]
     code, output = cli("init", folder, "--from-kubernetes", *given, "--name", "box")
     assert code == 0, output
     file = folder / "topologies" / "existing" / "box.yaml"
