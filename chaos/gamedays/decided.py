@@ -46,6 +46,8 @@ LEFT_OUT: Mapping[tuple[type[BaseModel], str], str] = {
 NOT_COVERED = (
     "the values of secrets (env:NAME, file:PATH), and addresses that are secrets: the references are covered",
     "keys and certificates with which the runner shows who it is: their names are covered",
+    "a kubeconfig, which has the runner's credentials: its name is covered, and so are the uids of the Kubernetes that "
+    "it must lead to",
     "what a calendar at an address says, or in a file that is renewed (oldest): its address or name is covered",
     "programs of the operating system, and what a program itself reads: names and arguments are covered",
     "ssh's own configuration of the runner's user, where hosts.config names none; in that file, where keys and known "

@@ -69,7 +69,8 @@ def test_what_is_wrong_is_told_at_its_place(tmp_path: Path, change: tuple[str, s
 def test_every_kind_that_may_be_by_a_program_is_offered_and_has_its_capability() -> None:
     (provider,) = [each for each in PROVIDERS.all if each.name == "hooks"]
     assert set(provider.offers) == set(KINDS) and provider.of_others
-    assert {f"{HOOK}{kind}" for kind in KINDS} == set(NO_OWNERS) - {"hosts", "fis", "domain"} <= set(CAPABILITIES)
+    others = {"hosts", "fis", "domain", "pods"}
+    assert {f"{HOOK}{kind}" for kind in KINDS} == set(NO_OWNERS) - others <= set(CAPABILITIES)
     for kind, offer in provider.offers.items():
         assert offer.needs == (f"{HOOK}{kind}",) and offer.grade == "effect" and offer.proof
     assert {kind: FAULTS[kind].made_of for kind in MADE_OF} == MADE_OF
@@ -80,9 +81,9 @@ def test_what_the_file_names_can_be_had_and_nothing_else(tmp_path: Path) -> None
     file = load_existing(written(tmp_path, (UNTIL, UNTIL + HOOKS), url)).written
     offers = PROVIDERS.on(offered.by(file), offered.ORDER, offered.NOT_YET)
     assert offers.chosen("node.kill").provider == "hooks"
-    (no_host, no_hook, no_fis) = offers.reasons("node.stop")
+    no_host, no_pod, no_hook, no_fis = offers.reasons("node.stop")
     assert "the file names no hosts" in no_host and no_hook == "the file names no hook for node.stop"
-    assert "the file says nothing of AWS FIS" in no_fis
+    assert "the file names no pods" in no_pod and "the file says nothing of AWS FIS" in no_fis
 
 
 @pytest.mark.parametrize("kind", KINDS)

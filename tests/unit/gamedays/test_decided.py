@@ -102,6 +102,14 @@ DOMAIN: dict[str, Any] = {
     "domain": {"name": "shop", "region": "eu-west-1", "account": "123456789012", "profile": "p",
                "endpoint": "http://127.0.0.1:4566"},
 }  # fmt: skip
+UID = "447fb208-1876-4a04-90d6-f18181a05669"
+IN_KUBERNETES: dict[str, Any] = {
+    "endpoints": ["https://127.0.0.1:9"],
+    "kubernetes": {"namespace": "search", "selector": "app=opensearch", "context": "staging", "kubeconfig": "config",
+                   "zone_label": "zone", "forward": 9200,
+                   "identity": {"cluster": UID, "namespace": UID, "stateful_sets": {"es": UID}}},
+    "nodes": {"es-a": {"zone": "a", "roles": ["data"], "pod": "es-0", "url": "https://127.98.0.1:9"}},
+}  # fmt: skip
 FILES = (
     "operators",
     "freezes.yaml",
@@ -205,7 +213,7 @@ def changes(value: Any) -> Iterator[Change]:
         yield set(), altered(value)
 
 
-PAIRS = [(FULL, WHOLE), (OTHER, IN_AWS), ({}, DOMAIN), ({}, ATTRIBUTE), ({}, BY_ADDRESS)]
+PAIRS = [(FULL, WHOLE), (OTHER, IN_AWS), ({}, DOMAIN), ({}, ATTRIBUTE), ({}, BY_ADDRESS), ({}, IN_KUBERNETES)]
 
 
 def test_every_field_of_every_model_is_in_the_digest_or_left_out_with_a_reason(tmp_path: Path) -> None:
@@ -236,7 +244,9 @@ NO_FILES = {
     "SigV4File": "region profile",
     "Identity": "cluster_uuid cluster_name",
     "Zones": "attribute names",
-    "Member": "zone roles url ssh addresses",
+    "Member": "zone roles url ssh addresses pod",
+    "KubernetesFile": "namespace selector context kubeconfig zone_label",
+    "KubernetesIdentity": "cluster namespace stateful_sets",
     "TheirToxiproxy": "api proxies",
     "Passage": "from_ to url",
     "HostsFile": "clients",
@@ -268,7 +278,8 @@ NO_FILES = {
     "StopBy": "file kubernetes ssh",
 }
 """Fields of text whose files, where they name one, do not count by content: definitions that are in as what they say
-(target, experiment, topology), what the runner shows of itself (certificate, key, secrets), and folders to write to."""
+(target, experiment, topology), what the runner shows of itself (certificate, key, secrets, a kubeconfig, whose cluster
+is compared by uids), and folders to write to."""
 OF_EXPERIMENTS = {"GuardCommand", "SliAccess"}
 """Models of an experiment whose fields name files; a new one that does belongs into decided.CONTENT."""
 
