@@ -420,14 +420,15 @@ def _at(record: Record, t: int) -> str:
 
 
 def _after(record: Record, t: int) -> str:
-    """What was commanded last before it; windows begin up to one width before what broke them."""
+    """What was commanded nearest to it, of what came before it or within a window's width after: windows begin up to
+    one width before what broke them. Of few requests they are so wide that the undo is within one, too."""
     width = max((record.window(op.name) for op in record.operations), default=1.0)
     before = [
         event for event in record.events if event.get("kind") in _COMMANDS and int(event["t"]) <= t + width * SECOND
     ]
     if not before:
         return ", before anything was done"
-    last = before[-1]
+    last = min(before, key=lambda event: abs(int(event["t"]) - t))
     late = max(0.0, (t - int(last["t"])) / SECOND)
     what = text.clip(record.words(last), 80)
     return f" {text.seconds(round(late))} after “{what}”" if late >= 1 else f" at once with “{what}”"

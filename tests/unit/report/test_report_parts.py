@@ -20,7 +20,7 @@ from chaos.checks import evaluate
 from chaos.checks.record import Record
 from chaos.history.format import Outcome
 from chaos.report import figures, render_html, timeline
-from chaos.report.answers import Answer, _in_window, answers, badness, causes, with_targets
+from chaos.report.answers import Answer, _after, _in_window, answers, badness, causes, with_targets
 
 EVIL = '<script>document.title="owned"</script>"><img src=x onerror=alert(1)>{{7*7}}'
 
@@ -35,6 +35,16 @@ def asked(story: synthetic.Story) -> dict[str, Answer]:
 
 def findings_of(story: synthetic.Story) -> dict[str, Any]:
     return dict(json.loads(json.dumps(evaluate(story.history()).to_json())))
+
+
+@pytest.mark.parametrize("seconds", [1.0, 600.0])
+def test_what_broke_users_is_the_command_nearest_to_it_however_wide_windows_are(
+    monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    record = Record(synthetic.slow_zone().history())
+    injected = record.of_kind("fault.command")[0]
+    monkeypatch.setattr(Record, "window", lambda *_: seconds)
+    assert _after(record, int(injected["t"])) == f" at once with “{record.words(injected)}”"
 
 
 # -- the four answers ----------------------------------------------------------------------------
