@@ -163,6 +163,7 @@ def _joined(ways: Ways, folder: Path) -> socket.socket | None:
     try:
         made.connect(_at(_socket(ways, folder)))
         if made.recv(len(READY)) == READY:
+            made.setblocking(False)  # with a timeout Python waits for it even where MSG_DONTWAIT says not to
             return made
     except OSError:
         pass

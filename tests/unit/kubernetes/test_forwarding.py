@@ -169,6 +169,9 @@ def test_ways_that_died_are_opened_again_by_who_holds_them(
     monkeypatch.setattr(forwarding, "_held", {})
     try:
         forwarding.hold(ways, tmp_path)
+        held = forwarding._held[ways.key]
+        forwarding.hold(ways, tmp_path)
+        assert forwarding._held[ways.key] is held, "they live: nothing is to be done"
         (died,) = forwarders(tmp_path)
         died.kill()
         died.wait(10)
