@@ -32,9 +32,15 @@ class OthersOnPods:
         self._before: Seen | None = None
 
     def until(self, over: threading.Event, stop: Callable[[str], None]) -> None:
-        """Look every few seconds until it is over; ``stop`` is told in words what somebody else does."""
+        """Look every few seconds until it is over; ``stop`` is told in words what somebody else does, or that this can be
+        seen no more: a run that is not watched does not go on."""
         while not over.wait(WATCH_SECONDS if self._before is not None else 0.0):
-            if (says := self.look()) is not None:
+            try:
+                says = self.look()
+            except Exception as error:
+                LOG.exception("the watch over pods")
+                says = f"what others do to the pods cannot be seen any more: {type(error).__name__}: {error}"
+            if says is not None:
                 stop(says)
                 return
 
@@ -54,9 +60,9 @@ class OthersOnPods:
 
 
 def named(move: Move) -> list[str]:
-    """The nodes that a move is about."""
-    node = move.arguments.get("node")
-    return [*([node] if node is not None else []), *move.arguments.get("nodes", ())]
+    """The nodes that a move is about. ``nodes`` of other moves is a number."""
+    node, nodes = move.arguments.get("node"), move.arguments.get("nodes")
+    return [*([node] if node is not None else []), *(nodes if isinstance(nodes, list | tuple) else ())]
 
 
 def by_others(before: Seen, now: Seen, ours: Collection[str], *, rollouts: bool) -> str | None:

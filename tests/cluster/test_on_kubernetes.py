@@ -34,7 +34,7 @@ description: A node's pod is ended and comes back.
 topology: 3az
 load:
   read:  {{rate: 10/s, good: ok within 2s}}
-  write: {{rate: 5/s, good: ok within 2s}}
+  write: {{rate: 10/s, good: ok within 2s}}
   documents: 500
 phases:
   healthy:  {{for: 12s}}
