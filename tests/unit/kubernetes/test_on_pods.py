@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +277,32 @@ def test_what_the_run_hits_is_not_blamed_on_others(lab: ExistingTarget, there: S
     there.gone(f"{SETS[1]}-2")
     told = watch.look()
     assert told is not None and f"pod {SETS[1]}-2 was replaced" in told
+
+
+def test_other_moves_of_a_run_name_no_pods(lab: ExistingTarget, there: Server, tmp_path: Path) -> None:
+    assert lab.pods is not None
+    others = [Move("notes", {"nodes": 6}), Move("load", {}), Move("zone", {"nodes": [DATA]})]
+    watch = OthersOnPods(lab.pods, experiment(lab, tmp_path, STOP), lambda: others)
+    assert watch.look() is None
+    there.gone(DATA)
+    assert watch.look() is None
+
+
+def test_a_watch_that_breaks_ends_the_run(lab: ExistingTarget, tmp_path: Path) -> None:
+    assert lab.pods is not None
+
+    def broken() -> list[Move]:
+        raise TypeError("an error of ours")
+
+    told: list[str] = []
+    watch = OthersOnPods(lab.pods, experiment(lab, tmp_path, STOP), broken)
+    assert watch.look() is None
+    over = threading.Event()
+    at_last = threading.Timer(30, over.set)
+    at_last.start()
+    watch.until(over, told.append)
+    at_last.cancel()
+    assert told == ["what others do to the pods cannot be seen any more: TypeError: an error of ours"]
 
 
 def test_evidence_without_moves_proves_nothing(lab: ExistingTarget) -> None:
