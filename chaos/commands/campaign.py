@@ -11,6 +11,7 @@ import typer
 
 from chaos.base import paths, text
 from chaos.base.errors import SEVERITY, Exit, InvalidInput, MissingPrerequisite
+from chaos.base.extras import DASK
 from chaos.commands.common import or_shipped, out, print_verdict, say
 
 if TYPE_CHECKING:
@@ -138,15 +139,12 @@ def run(
     ] = False,
 ) -> None:
     """Make all cells that are not committed yet: on this machine, one after the other, or on a Dask cluster."""
-    from importlib.util import find_spec
-
-    without = scheduler == NO_DASK or (scheduler is None and find_spec("distributed") is None)
+    has_dask = not DASK.missing()
+    without = scheduler == NO_DASK or (scheduler is None and not has_dask)
     if without and not (tls_ca or tls_cert or tls_key or no_tls):
         raise typer.Exit(int(_worked(file, store, "1/1", out_folder, keep, quiet)))
-    if find_spec("distributed") is None:
-        raise MissingPrerequisite(
-            "--scheduler needs Dask, which is not installed", remedy="run: pip install 'opensearch-chaos[dask]'"
-        )
+    if not has_dask:
+        raise MissingPrerequisite("--scheduler needs Dask, which is not installed", remedy=f"run: {DASK.install}")
     from chaos.campaign.dask_cluster import Tls
     from chaos.commands import campaign_dask
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from chaos.base.errors import ChaosError, FaultError, InvalidInput, LabError, MissingPrerequisite, Unanswered
+from chaos.base.extras import KUBERNETES
 from chaos.base.text import one_line
 
-INSTALL = "pip install 'opensearch-chaos[kubernetes]'"
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 20.0
 IN_POD = "KUBERNETES_SERVICE_HOST"
 """Kubernetes sets it in each container: where there is no kubeconfig, the pod's own account is meant."""
@@ -41,7 +41,7 @@ def library() -> Any:
         import kubernetes.config
         import kubernetes.stream
     except ImportError:
-        raise MissingPrerequisite("Kubernetes needs the Python package kubernetes", remedy=INSTALL) from None
+        raise MissingPrerequisite("Kubernetes needs the Python package kubernetes", remedy=KUBERNETES.install) from None
     return kubernetes
 
 

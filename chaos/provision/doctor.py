@@ -22,7 +22,7 @@ import psutil
 
 from chaos.base import paths
 from chaos.base.errors import ChaosError, InvalidInput
-from chaos.base.extras import ASYNC, DOCKER, SECURE
+from chaos.base.extras import ASYNC, DOCKER, KUBERNETES, SECURE
 from chaos.provision import cds, given, java, lock, loops, mitmproxy, opensearch, s3, toxiproxy
 from chaos.provision.say import say
 from chaos.provision.unprivileged import NODE_UID, obstacle
@@ -326,9 +326,9 @@ def _certificates() -> list[Prerequisite]:
 
 
 def _kubernetes() -> list[Prerequisite]:
-    ok = importlib.util.find_spec("kubernetes") is not None
+    ok = not KUBERNETES.missing()
     found = "the Python package kubernetes" if ok else "the Python package kubernetes is missing"
-    remedy = None if ok else "pip install 'opensearch-chaos[kubernetes]'"
+    remedy = None if ok else KUBERNETES.install
     return [Prerequisite("Kubernetes", ok, found, remedy, "clusters whose nodes are pods", optional=True)]
 
 

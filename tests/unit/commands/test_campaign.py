@@ -241,7 +241,7 @@ def test_without_dask_a_campaign_runs_here_and_a_scheduler_is_refused(
     monkeypatch.setattr("chaos.commands.campaign._worked", here)
     file = filled(skip=lambda cell: True)
     assert cli("campaign", "run", file, "--scheduler", "none")[0] == 0 and len(worked) == 1
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("chaos.base.extras.find_spec", lambda name: None)
     assert cli("campaign", "run", file)[0] == 0 and len(worked) == 2
     code, _, err = cli("campaign", "run", file, "--scheduler", "tcp://127.0.0.1:8786")
     assert code == Exit.USAGE and "pip install 'opensearch-chaos[dask]'" in err and len(worked) == 2
