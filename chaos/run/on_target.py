@@ -11,10 +11,12 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from chaos.base.errors import ChaosError, InvalidInput, LabError
+from chaos.base.logs import LOG
 from chaos.checks import instruments
 from chaos.definitions import Experiment, Topology
 from chaos.definitions.actions import ExcludeVotes
@@ -502,7 +504,7 @@ class OnTarget:
 
     def __post_init__(self) -> None:
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._renew, name="notes", daemon=True)
+        self._thread = self._watching("notes", self._renew, "the notes of this run cannot be renewed any more")
 
     @property
     def began(self) -> bool:
@@ -528,11 +530,25 @@ class OnTarget:
             self.lab.hosts.take(self.ledger.run)
         self._thread.start()
         if self._by(FIS):
-            threading.Thread(target=self._watch_fis, name="fis", daemon=True).start()
+            self._watching("fis", self._watch_fis, "what AWS FIS does cannot be seen any more").start()
         if self.lab.pods is not None:
             watch = OthersOnPods(self.lab.pods, self.experiment, self.ledger.moves)
-            threading.Thread(target=watch.until, args=(self._over, self.stop), name="pods", daemon=True).start()
+            look = partial(watch.until, self._over, self.stop)
+            self._watching("pods", look, "what others do to the pods cannot be seen any more").start()
         return self._keeper
+
+    def _watching(self, name: str, watch: Callable[[], None], lost: str) -> threading.Thread:
+        """A thread that watches until the run is over. An error of ours in it ends the run, told as ``lost``: a run
+        that is not watched does not go on."""
+
+        def guarded() -> None:
+            try:
+                watch()
+            except Exception as error:
+                LOG.exception("%s", name)
+                self.stop(f"{lost}: {type(error).__name__}: {error}")
+
+        return threading.Thread(target=guarded, name=name, daemon=True)
 
     def _by(self, provider: str) -> bool:
         """Whether anything of the experiment is done by this provider."""

@@ -32,15 +32,9 @@ class OthersOnPods:
         self._before: Seen | None = None
 
     def until(self, over: threading.Event, stop: Callable[[str], None]) -> None:
-        """Look every few seconds until it is over; ``stop`` is told in words what somebody else does, or that this can
-        be seen no more: a run that is not watched does not go on."""
+        """Look every few seconds until it is over; ``stop`` is told in words what somebody else does."""
         while not over.wait(WATCH_SECONDS if self._before is not None else 0.0):
-            try:
-                says = self.look()
-            except Exception as error:
-                LOG.exception("the watch over pods")
-                says = f"what others do to the pods cannot be seen any more: {type(error).__name__}: {error}"
-            if says is not None:
+            if (says := self.look()) is not None:
                 stop(says)
                 return
 
