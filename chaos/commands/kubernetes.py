@@ -24,7 +24,7 @@ def kubernetes_policy(
 ) -> None:
     """Print the least that these experiments need of Kubernetes: Role, ClusterRole and bindings, for kubectl apply.
 
-    Asks nobody. A run is refused before it starts where a rule of it is missing.
+    Sends no request. A run is refused before it starts where a rule of it is missing.
     """
     from ruamel.yaml import YAML
 

@@ -214,8 +214,8 @@ class Prometheus:
 
 
 class FiringAlerts:
-    """Alert rules of the team's own, evaluated as an experiment's SLIs evaluate them: one that fires is bad. Whoever
-    has them loaded is not asked. Raises InvalidInput when their file cannot be read (any more)."""
+    """Alert rules of the team's own, evaluated as an experiment's SLIs evaluate them: one that fires is bad. The
+    Prometheus that has them loaded is not asked. Raises InvalidInput when their file cannot be read (any more)."""
 
     def __init__(self, guard: Guard, day: GameDay, clock: Callable[[], float]) -> None:
         wanted = guard.prometheus

@@ -1,7 +1,7 @@
 """Faults on pods of Kubernetes, by its API server (docs/kubernetes.md).
 
 A controller makes the pod anew that was deleted, within a second. So what holds a node down is its pod's image: one of
-a name that nobody can pull keeps the container from starting, in the pod that is there or in the one that has come. It
+a name that cannot be pulled keeps the container from starting, in the pod that is there or in the one that has come. It
 is taken back by the image that was there. A pod that somebody else replaces meanwhile comes without ours.
 
 Proof is by effect (:mod:`chaos.faults.effects`), and beside it what the API server says of the very pod by its uid.
@@ -183,7 +183,7 @@ RELEASED = "the pod's image is put back, if it still is ours; the kubelet starts
 
 @PROVIDER.carries_out(
     NodeStop,
-    mechanism="the pod gets an image that nobody can pull: its container is ended in order (SIGTERM, then after the "
+    mechanism="the pod gets an image that cannot be pulled: its container is ended in order (SIGTERM, then after the "
     "pod's grace SIGKILL) and does not start; the pod, its address and its volumes stay",
     undoing=RELEASED,
     needs=NEEDS,
@@ -195,8 +195,8 @@ def stop(fault: NodeStop, aim: Aim) -> Means:
 
 @PROVIDER.carries_out(
     NodeKill,
-    mechanism="the pod is deleted without grace; the one that its controller makes is held by an image that nobody can "
-    "pull",
+    mechanism="the pod is deleted without grace; the one that its controller makes is held by an image that cannot be "
+    "pulled",
     undoing=RELEASED,
     needs=NEEDS,
     proof=DEAD.format("another pod, by its uid,"),
@@ -212,7 +212,7 @@ def kill(fault: NodeKill, aim: Aim) -> Means:
 @PROVIDER.carries_out(
     NodeLoss,
     mechanism="the pod is deleted without grace, and its volume, which is of the pod alone, goes with it; the one that "
-    "its controller makes is held by an image that nobody can pull",
+    "its controller makes is held by an image that cannot be pulled",
     undoing=RELEASED,
     needs=NEEDS,
     proof=DEAD.format("another pod, by its uid and without a volume that outlives it,"),
@@ -225,7 +225,7 @@ def loss(fault: NodeLoss, aim: Aim) -> Means:
 @PROVIDER.carries_out(
     ZonePowerLoss,
     mechanism="the pods of all nodes of the zone are deleted without grace, at once; those that their controllers make "
-    "are held by images that nobody can pull",
+    "are held by images that cannot be pulled",
     undoing=RELEASED,
     needs=NEEDS,
     proof=DEAD.format("another pod of each, by its uid,"),

@@ -145,7 +145,7 @@ class Programs:
             except ChaosError as error:
                 self._reporter.line(f"  {one.name}: {error}")
             if not one.noted:
-                with suppress(OSError):  # of a record that is lost whoever watches it knows
+                with suppress(OSError):  # the instrument that watches the record reports a lost one
                     one.over(None, "it was ended by this run").write(self._events)
 
     def _over(self, one: _One, code: int | None, says: str) -> None:

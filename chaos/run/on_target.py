@@ -704,7 +704,7 @@ class OnTarget:
 
 
 def _other_pods(target: Existing, seen: Seen) -> list[str]:
-    """Where the pods are not those of the file, or nobody says."""
+    """Where the pods are not those of the file, or the API server does not answer."""
     if target.written.kubernetes is None:
         return []
     if not isinstance(seen.pods, SeenPods):

@@ -39,10 +39,10 @@ class OthersOnPods:
                 return
 
     def look(self) -> str | None:
-        """What somebody else does to the pods, in words; None: nothing, or nobody says."""
+        """What somebody else does to the pods, in words; None: nothing, or the API server does not answer."""
         try:
             now = self._pods.look()
-        except ChaosError as error:  # the next phase asks again, and ends the run where nobody says
+        except ChaosError as error:  # the next phase asks again, and ends the run without an answer
             LOG.info("pods: %s", error)
             return None
         if self._before is None:

@@ -282,7 +282,7 @@ def _pods_of_nodes(file: ExistingFile, seen: Seen, there: on_kubernetes.Seen) ->
         if pod is None:
             wrong.append(f"{name}: there is no pod {node.pod} with these labels")
         elif pod.owner is None:
-            wrong.append(f"{name}: pod {pod.name} is of no StatefulSet, so nobody would make it anew")
+            wrong.append(f"{name}: pod {pod.name} is of no StatefulSet, so no controller would make it anew")
         elif seen.nodes is not None and pod.ip != ip_of.get(name):
             wrong.append(f"{name} has the address {ip_of.get(name)}, and pod {pod.name} has {pod.ip}")
     known = {node.pod for node in file.nodes.values()}

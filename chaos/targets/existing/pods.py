@@ -1,7 +1,7 @@
 """The pods that a cluster's nodes are: ways to them, who they are now, and what is done to one of them by its uid.
 
 A pod is found anew each time it matters, and what is asked of one goes to the uid that was meant: its controller makes
-another of the same name at any time. What holds a node down is the name of an image in its pod that nobody can pull,
+another of the same name at any time. What holds a node down is the name of an image in its pod that cannot be pulled,
 and that is drawn for each fault: it tells ours from others', and its controller makes the next pod without it.
 """
 
@@ -126,7 +126,7 @@ class Pods:
     # ---- what is done to one -------------------------------------------------------------------------------
 
     def hold(self, node: str, uid: str, image: str, mark: str) -> None:
-        """Give the pod of this uid an image that nobody can pull: its container is ended in order, and does not start.
+        """Give the pod of this uid an image that cannot be pulled: its container is ended in order, and does not start.
 
         The pod stays, with its volumes and its address. Idempotent. Raises FaultError where it is another pod by now,
         or has another image than ``image``.
