@@ -27,6 +27,7 @@ from chaos.programs.audit.facts import (
     State,
     Template,
     Unassigned,
+    Usage,
 )
 
 ZONES = ("a", "b", "c")
@@ -85,10 +86,12 @@ def healthy(indices: int = 2, shards: int = 2, size: int = 20 * GIB) -> Sheet:
         certificates=tuple(
             Certificate(n.name, layer, NOW + 200 * DAY) for n in told for layer in ("http", "transport")
         ),
+        usage=Usage(ASKED, 10 * DAY),
         asked_at=NOW,
     )
 
 
+ASKED = {"cluster_health_action": 2.0, "cat_indices_action": 0.1, "nodes_stats_action": 0.5, "search_action": 900.0}
 NOW, DAY = 1_800_000_000.0, 86_400.0
 PART = Template("part", {"number_of_replicas": "0"})
 GOOD_TEMPLATE = Template("logs", {"number_of_replicas": "2"}, ("logs-*",), ("part",), True)
@@ -106,6 +109,11 @@ def with_state(**changes: Any) -> Change:
 def having(**parts: Any) -> Change:
     """Parts of the sheet, where they were read."""
     return lambda sheet: replace(sheet, **{name: v for name, v in parts.items() if getattr(sheet, name) is not None})
+
+
+def often(rate: float) -> Usage:
+    """Statistics of all nodes, so many times a second."""
+    return Usage({**ASKED, "nodes_stats_action": rate}, 10 * DAY)
 
 
 def left_set(transient: bool = False, **given: str) -> Change:
@@ -322,6 +330,8 @@ PROBLEMS: dict[str, tuple[str, str, Change]] = {
         with_settings(search__cancel_after_time_interval="-1"),
     ),
     "long tables without a limit": ("limits.tables", "warn", lambda s: _many(s, 10_001)),
+    "a dashboard that asks all the time": ("managers.asked", "warn", having(usage=often(300.0))),
+    "dashboards that take the manager": ("managers.asked", "fail", having(usage=often(600.0))),
     "monitoring of many shards": ("managers.calls", "warn", lambda s: _many(s, 63_000)),
     "monitoring of more shards than managers can list": ("managers.calls", "fail", lambda s: _many(s, 126_000)),
     "monitoring without the check of the term": (
@@ -572,7 +582,7 @@ MISSING: dict[str, tuple[tuple[str, ...], Change]] = {
             *("awareness.forced", "copies", "copies.placed", "shards.heap", "shards.node", "cpu", "heap", "heap.size"),
             *("storage", "storage.zone", "detection", "detection.stalled"),
             *("protection.search", "protection.admission", "protection.indexing", "protection.cancellation"),
-            *("limits.tables", "managers.calls"),
+            *("limits.tables", "managers.calls", "managers.asked"),
             *("left.allocation", "left.rebalance", "left.excludes", "left.disk-threshold", "managers.votes", "routing"),
             *("shards.limit", "index.filters", "tiers.copies", "tiers.heap", "templates", "replication", "snapshots"),
             "certificates",
@@ -593,7 +603,7 @@ MISSING: dict[str, tuple[tuple[str, ...], Change]] = {
         (
             *("replicas", "copies", "left.archived", "blocks.index", "durability", "delayed", "shards.limit"),
             *("index.filters", "tiers.copies", "tiers.heap", "indices.closed", "replication", "unassigned.given-up"),
-            *("limits.tables", "managers.calls"),
+            *("limits.tables", "managers.calls", "managers.asked"),
         ),
         _forget("indices"),
     ),
@@ -612,7 +622,9 @@ MISSING: dict[str, tuple[tuple[str, ...], Change]] = {
         _forget("state"),
     ),
     "version": (("protection.tasks", "managers.calls"), _forget("version")),
-    "processors of a manager": (("managers.calls",), _forget_of("processors", _is("b-cm"))),
+    "usage": (("managers.asked",), _forget("usage")),
+    "usage of a node that just started": (("managers.asked",), having(usage=Usage(ASKED, 60.0, young=1))),
+    "processors of a manager": (("managers.calls", "managers.asked"), _forget_of("processors", _is("b-cm"))),
     "explained": (("unassigned",), _forget("explained")),
     "limit": (("tiers.heap",), _forget_of("limit", lambda n: True)),
     **{

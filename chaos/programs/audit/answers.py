@@ -20,6 +20,7 @@ from chaos.programs.audit.facts import (
     State,
     Template,
     Unassigned,
+    Usage,
     flat,
     of_index,
     plain,
@@ -55,6 +56,22 @@ def asked_at(answer: Any) -> float | None:
     """When the nodes answered, by their own clocks, in seconds since the epoch."""
     times = [_number(node.get("timestamp")) for node in answer["nodes"].values()]
     return max((time / 1000 for time in times if time is not None), default=None)
+
+
+COUNTED_SECONDS = 60.0
+"""What a node has counted for less time says nothing of how often it is asked."""
+
+
+def usage(answer: Any) -> Usage:
+    if silent := answer.get("_nodes", {}).get("failed"):
+        raise Partial(f"{silent} nodes did not answer")
+    rates: dict[str, float] = {}
+    spans = {id: (int(node["timestamp"]) - int(node["since"])) / 1000 for id, node in answer["nodes"].items()}
+    grown = {id: span for id, span in spans.items() if span >= COUNTED_SECONDS}
+    for id, span in grown.items():
+        for action, count in answer["nodes"][id].get("rest_actions", {}).items():
+            rates[printable(action)] = rates.get(printable(action), 0.0) + int(count) / span
+    return Usage(rates, min(grown.values(), default=0.0), len(spans) - len(grown))
 
 
 def nodes(answer: Any, measured: Mapping[str, Mapping[str, Any]], zone_attribute: str) -> tuple[Node, ...]:

@@ -11,7 +11,7 @@ INDEX = "the load's index"
 UNREAD = (
     *("copies", "memory", "cpu", "heap_used", "disk", "disk_free", "limit", "state", "explained", "streams"),
     *("index_templates", "component_templates", "legacy_templates", "repositories", "policies", "managed"),
-    "certificates",
+    *("certificates", "usage"),
 )
 """Parts of a sheet that only a living cluster has."""
 

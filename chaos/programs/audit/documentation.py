@@ -72,6 +72,7 @@ the row says by which request. With the security plugin these actions are needed
 |---|---|
 | all but these | `cluster:monitor/main`, `cluster:monitor/state`, `cluster:monitor/shards`, \
 `cluster:monitor/nodes/info`, `cluster:monitor/nodes/stats`, `indices:monitor/settings/get` on all indices |
+| what monitoring asks | `cluster:monitor/nodes/usage` |
 | copies that wait for a place | `cluster:monitor/allocation/explain` |
 | templates | `indices:admin/index_template/get`, `cluster:admin/component_template/get`, \
 `indices:admin/template/get`, `indices:admin/data_stream/get` on all indices |

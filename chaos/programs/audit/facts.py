@@ -179,6 +179,17 @@ class Certificate(NamedTuple):
     ends: float
 
 
+class Usage(NamedTuple):
+    """How often clients ask. ``rates``: kind of request → requests a second, of all nodes together.
+
+    ``since``: seconds that the youngest of them has counted. ``young``: how many nodes have counted for too short.
+    """
+
+    rates: Mapping[str, float]
+    since: float
+    young: int = 0
+
+
 @dataclass(frozen=True)
 class Node:
     """``zone`` None: it has no such attribute. Bytes, and percent of the whole; None where it did not say.
@@ -257,6 +268,7 @@ class Sheet:
     policies: tuple[Policy, ...] | None = None
     managed: tuple[Policy, ...] | None = None
     certificates: tuple[Certificate, ...] | None = None
+    usage: Usage | None = None
     explained: str | None = None
     """Why the first unassigned copy stays so, in OpenSearch's words; empty where none is unassigned."""
     absent: Mapping[str, str] = field(default_factory=dict)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from chaos.base import text
 from chaos.opensearch.checklist import Source, Status, grade
 from chaos.programs.audit.catalogue import Found, Workload, joined, rule, told
@@ -13,6 +15,7 @@ FORWARDING = Source(
     "OpenSearch source: TransportClusterManagerNodeAction",
     f"{_CODE}/action/support/clustermanager/TransportClusterManagerNodeAction.java",
 )
+COUNTING = Source("OpenSearch source: UsageService", f"{_CODE}/usage/UsageService.java")
 TABLE_ENTRIES = 10_000
 """Routing entries of which a whole table was measured (docs/cluster-managers.md); one of more is beyond that."""
 
@@ -92,6 +95,71 @@ def manager_calls(sheet: Sheet, workload: Workload) -> Found:
 def _share(ms: float, processors: int) -> float:
     """Percent of processors that calls at that rate take, each so long."""
     return 100 * CALLS_PER_SECOND * ms / 1000 / processors
+
+
+COSTS: Mapping[str, tuple[float, float]] = {
+    # kind of request, as nodes count it: ms of the elected manager for one, and for each 1,000 shard copies
+    "cluster_state_action": (0.19, 0.03),
+    "get_mapping_action": (0.12, 0.01),
+    "get_settings_action": (0.18, 0.03),
+    "cluster_health_action": (0.11, 0.09),
+    "pending_cluster_tasks_action": (0.14, 0.0),
+    "cat_indices_action": (0.51, 0.20),
+    "list_indices_action": (0.03, 0.55),
+    "cat_shards_action": (0.04, 0.16),
+    "list_shards_action": (0.26, 0.02),
+    "cat_allocation_action": (0.17, 0.01),
+    "cluster_stats_action": (1.80, 0.07),
+    "nodes_stats_action": (2.39, 0.0),
+    "indices_stats_action": (0.05, 0.0),
+}
+"""Measured on one lab: the lines of docs/cluster-managers.md, a slope below 0 as 0. Of health that without levels."""
+OF_MANAGERS = ("cat_", "cluster_", "list_", "nodes_")
+"""How kinds of requests begin that ask the manager or all nodes, where none was measured."""
+SHOWN_CALLS, LEAST_RATE = 3, 0.1
+
+
+@rule(
+    "managers.asked",
+    "What monitoring asks leaves managers their time",
+    says="By what nodes have counted since they started, requests for state, statistics and tables take at most "
+    f"{MOST_OK:.0f} % of the smallest manager's processors; to {MOST:.0f} % a warning. A request counts as it was "
+    "measured on one lab; what is published comes to eight times as much for a mix of them. The dearest are named.",
+    source=COUNTING,
+    remedy="Ask less often, above all what is named first: with filters, _list pages, and _cluster/health without "
+    "levels.",
+    needs=("nodes", "indices", "usage"),
+)
+def asked_of_managers(sheet: Sheet, workload: Workload) -> Found:
+    assert sheet.usage is not None
+    have, gap = told(sheet, sheet.managers, "processors")
+    if sheet.usage.young:
+        young = text.plural(sheet.usage.young, "node")
+        gap = joined(gap, f"{young} started a moment ago, and its counts with it")
+    if not have or not sheet.usage.since:
+        return Found(Status.UNKNOWN, "", gap=gap)
+    smallest, thousands = min(node.processors or 1 for node in have), entries(sheet) / 1000
+    shares = {
+        action: 100 * rate * (COSTS[action][0] + COSTS[action][1] * thousands) / 1000 / smallest
+        for action, rate in sheet.usage.rates.items()
+        if action in COSTS
+    }
+    dearest = sorted((each for each in shares if shares[each]), key=shares.__getitem__, reverse=True)[:SHOWN_CALLS]
+    value = f"{sum(shares.values()):.2g} % of {text.plural(smallest, 'processor')} in {sheet.usage.since / 3600:.2g} h"
+    value += "".join(f"; {_call(each)} {sheet.usage.rates[each]:.2g}/s {shares[each]:.2g} %" for each in dearest)
+    others = [
+        action
+        for action, rate in sheet.usage.rates.items()
+        if action.startswith(OF_MANAGERS) and action not in COSTS and rate >= LEAST_RATE
+    ]
+    if others:
+        often = sorted(others, key=sheet.usage.rates.__getitem__, reverse=True)[:SHOWN_CALLS]
+        value += "; not measured: " + ", ".join(f"{_call(each)} {sheet.usage.rates[each]:.2g}/s" for each in often)
+    return Found(grade(sum(shares.values()), MOST_OK, MOST), value, gap=gap)
+
+
+def _call(action: str) -> str:
+    return action.removesuffix("_action")
 
 
 def _version(given: str | None) -> tuple[int, int] | None:

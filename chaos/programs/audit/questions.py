@@ -110,9 +110,14 @@ CERTIFICATES = Question(
     "/_plugins/_security/api/certificates",
     "until when certificates hold; asked as a super admin, refused to others, 400 or 404 without the security plugin",
 )
+USAGE = Question(
+    "usage",
+    "/_nodes/usage/rest_actions?timeout=10s&filter_path=_nodes,nodes.*.timestamp,nodes.*.since,nodes.*.rest_actions",
+    "how many requests of each kind each node was sent since it started; nothing of what is in them",
+)
 QUESTIONS = (
     *(VERSION, NODES, STATS, SETTINGS, INDICES, COPIES, STATE, EXPLAIN, INDEX_TEMPLATES, COMPONENT_TEMPLATES),
-    *(LEGACY_TEMPLATES, STREAMS, REPOSITORIES, POLICIES, MANAGED, CERTIFICATES),
+    *(LEGACY_TEMPLATES, STREAMS, REPOSITORIES, POLICIES, MANAGED, CERTIFICATES, USAGE),
 )
 SNAPSHOTS = Question(
     "snapshots.REPOSITORY",

@@ -27,6 +27,7 @@ LOOK = (
 """Of the cluster, for looking and planning."""
 AUDIT = (
     "cluster:monitor/allocation/explain",
+    "cluster:monitor/nodes/usage",
     "cluster:admin/component_template/get",
     "cluster:admin/repository/get",
     "indices:admin/index_template/get",

@@ -137,6 +137,12 @@ def answers() -> dict[str, Any]:
         "/_component_template": {},
         "/_template": {},
         "/_data_stream": {"data_streams": []},
+        "/_nodes/usage/rest_actions": {
+            "_nodes": {"total": 6, "successful": 6, "failed": 0},
+            "nodes": {
+                id: {"since": 1_000, "timestamp": 101_000, "rest_actions": {"nodes_stats_action": 50}} for id in nodes
+            },
+        },
         "/_cat/repositories": [{"id": "backup", "type": "s3"}],
         "/_snapshot/backup/_all": {
             "snapshots": [

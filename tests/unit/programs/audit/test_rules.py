@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 
 import manager_sizes as sizes
 import pytest
-from audited import MISSING, PROBLEMS, ZONES, healthy, large, of_nodes, with_settings
+from audited import MISSING, PROBLEMS, ZONES, healthy, large, of_nodes, often, with_settings
 from fakes import topology
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,8 +17,9 @@ from shipped import TOPOLOGIES
 from chaos.definitions.topology import AWARENESS
 from chaos.programs.audit import RULES, Status, Workload, audit, definition, documentation, limits
 from chaos.programs.audit import rules as checklist
+from chaos.programs.audit.answers import Partial, usage
 from chaos.programs.audit.catalogue import worst
-from chaos.programs.audit.facts import BALANCE, FOLLOWER, GIB, STOCK, Index, Settings, Sheet, seconds
+from chaos.programs.audit.facts import BALANCE, FOLLOWER, GIB, STOCK, Index, Settings, Sheet, Usage, seconds
 from chaos.programs.audit.rules import checked, regained
 
 
@@ -269,6 +270,42 @@ def test_what_monitoring_costs_is_what_was_recorded_and_published() -> None:
     found = sizes.line(measured, "cat-shards", "asked")
     assert found is not None and 90 < found[0].at(limits.TABLE_ENTRIES / 1000)[0] < 130  # a tenth of a second
     assert max(row["entries"] for row in measured) == limits.TABLE_ENTRIES
+
+
+def test_what_each_call_costs_is_what_was_recorded() -> None:
+    """The table is that of docs/cluster-managers.md, whose calls are named by what is asked."""
+    measured = sizes.rows(sizes.recorded())
+    called = {"settings": "index-settings", "health": "health", "pending-cluster-tasks": "pending", "state": "state"}
+    called |= {"stats": "cluster-stats"}
+    for action, cost in limits.COSTS.items():
+        name = action.removesuffix("_action").replace("_", "-").removeprefix("get-")
+        name = called.get(name.removeprefix("cluster-"), name).replace("indices-stats", "index-stats")
+        found = sizes.line(measured, called.get(name, name), "manager")
+        assert found is not None, name
+        assert cost == pytest.approx([max(0.0, term) for term in found[0].terms], abs=0.006), name
+
+
+def test_calls_are_counted_in_their_own_time_and_a_call_more_never_grades_better() -> None:
+    answer = {
+        "_nodes": {"failed": 0},
+        "nodes": {
+            "one": {"since": 0, "timestamp": 100_000, "rest_actions": {"cluster_stats_action": 200}},
+            "two": {"since": 50_000, "timestamp": 150_000, "rest_actions": {"cluster_stats_action": 100}},
+            "new": {"since": 99_000, "timestamp": 100_000, "rest_actions": {"cluster_stats_action": 9}},
+        },
+    }
+    found = usage(answer)
+    assert found == ({"cluster_stats_action": 3.0}, 100.0, 1)
+    assert graded(replace(healthy(), usage=found))["managers.asked"] is Status.UNKNOWN  # one has only just begun
+    none = usage({"nodes": {"new": answer["nodes"]["new"]}})
+    assert none == ({}, 0.0, 1) and graded(replace(healthy(), usage=none))["managers.asked"] is Status.UNKNOWN
+    with pytest.raises(Partial, match="1 nodes did not answer"):
+        usage({**answer, "_nodes": {"failed": 1}})
+    grades = [graded(replace(healthy(), usage=often(rate)))["managers.asked"] for rate in (0.0, 100.0, 300.0, 600.0)]
+    assert grades == [Status.OK, Status.OK, Status.WARN, Status.FAIL]
+    unmeasured = Usage({"cat_nodes_action": 7.0, "get_action": 5000.0}, 3600.0)
+    said = value(replace(healthy(), usage=unmeasured), "managers.asked")
+    assert said == "0 % of 2 processors in 1 h; not measured: cat_nodes 7/s"
 
 
 def test_more_shards_or_fewer_processors_of_managers_never_grade_better() -> None:

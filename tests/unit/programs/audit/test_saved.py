@@ -72,6 +72,12 @@ def test_certificates_are_unknown_to_who_may_not_ask_and_never_ok() -> None:
     assert row.status is Status.UNKNOWN and "403: No permission to access REST API" in row.value
 
 
+def test_who_asks_most_is_told_from_the_counts_of_a_real_cluster() -> None:
+    """They are of a lab in the middle of a run, which the other answers are not of."""
+    row = rows(ANSWERS / "clean")["managers.asked"]
+    assert row.status is Status.OK and "nodes_stats 4/s" in row.value and "in 0.16 h" in row.value, row.value
+
+
 def test_an_answer_that_was_not_saved_is_unknown_by_its_name(tmp_path: Path) -> None:
     folder = tmp_path / "answers"
     shutil.copytree(ANSWERS / "clean", folder)
