@@ -50,6 +50,8 @@ zones: [a]
 nodes:
   all: {roles: [cluster_manager, data, ingest], heap: 384MiB}
 security: true
+settings:
+  index: {number_of_replicas: 0}
 """
 OLD = """\
 apiVersion: opensearch-chaos/v1
@@ -61,6 +63,8 @@ profile: fast
 zones: [a]
 nodes:
   all: {roles: [cluster_manager, data, ingest], heap: 384MiB}
+settings:
+  index: {number_of_replicas: 0}
 """
 REPOSITORY = "backup"
 
@@ -92,7 +96,7 @@ def do(lab: LocalLab, method: str, path: str, body: Any = None) -> Any:
 def test_unlike_heaps_repositories_without_a_whole_snapshot_and_restores_are_found(tmp_path: Path) -> None:
     with made(SHARED, tmp_path) as lab:
         found = rows(lab)
-        assert found["tiers.heap"].status is Status.WARN and "heap 0.25 to 0.38 GiB" in found["tiers.heap"].value
+        assert found["tiers.heap"].status is Status.WARN and "heap 248 MiB to 371 MiB" in found["tiers.heap"].value
         assert found["snapshots"].status is Status.INFO and found["restores"].status is Status.OK
         nodes = do(lab, "GET", "/_nodes/settings?filter_path=nodes.*.settings.path.repo")["nodes"]
         (shared,) = {path for node in nodes.values() for path in node["settings"]["path"]["repo"]}

@@ -9,18 +9,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 from claimskit import GREEN_SECONDS, INDEX, ask, create, drop, lab_of, put
+from clusterkit import lifecycle
 
+from chaos.base.waiting import wait_until
 from chaos.opensearch.views import administer, await_green, elected
+from chaos.registry import FAULTS, ready
 from chaos.targets.labs.local import LocalLab
 
 pytestmark = pytest.mark.full
 ASKED = "a-data"
 TERM = "internal:monitor/term"
+STATE = "cluster:monitor/state"
 TRACER = "logger.org.opensearch.transport.TransportService.tracer"
 READS = (
     "_cat/aliases",
@@ -143,6 +149,40 @@ def test_ad_12_pages_list_each_index_once_while_indices_come_and_go(lab: LocalLa
             assert administer(lab, "DELETE", f"/{INDEX}-comes-{page - 1}")[0] == 200
     assert [name for name in seen if name in stay] == stay and page >= 2, seen
     assert ask(lab, ASKED, "GET", "/_list/indices?format=json&size=1000000")[0] == 400  # a page has a most
+
+
+def version_at(lab: LocalLab, node: str) -> int:
+    """Of the state that a node has."""
+    return int(ask(lab, node, "GET", "/_cluster/state/version?local=true")[1]["version"])
+
+
+def test_ad_17_a_stale_copy_costs_one_call_more_which_fetches_the_state(lab: LocalLab, tmp_path: Path) -> None:
+    """What the manager publishes comes to the asked node three seconds late."""
+    leader, other = str(elected(lab)), "b-data"
+    put(lab, {"transport.tracer.include": f"{TERM}*,{STATE}*", TRACER: "TRACE"})
+    cycle = lifecycle(lab, tmp_path)
+    params = FAULTS["network.latency"].model_validate({"links": f"from node {leader} to node {ASKED}", "delay": "3s"})
+
+    def sent() -> list[str]:
+        """The actions that the asked node asks others for, when it is asked for the state."""
+        since = lab.log_end(ASKED)
+        body_of(lab, "/_cluster/state/version")
+        said = "\n".join(line for line in lab.log_lines(ASKED, since) if "sent to" in line)
+        return re.findall(rf"\[({TERM}|{STATE})\]", said)
+
+    try:
+        assert sent() == [TERM]
+        assert cycle.inject(ready("f1", params, lab, seed=1, elected=leader))
+        changing = Thread(target=create, args=(lab, {"number_of_shards": 1, "number_of_replicas": 0}))
+        changing.start()
+        assert wait_until(lambda: version_at(lab, other) > version_at(lab, ASKED), 20, every=0.05)
+        stale = sent()
+        changing.join()
+        assert cycle.undo("f1")
+        assert wait_until(lambda: version_at(lab, other) == version_at(lab, ASKED), 30, every=0.1)
+        assert stale == [TERM, STATE] and sent() == [TERM]
+    finally:
+        put(lab, {"transport.tracer.include": None, TRACER: None})
 
 
 def test_ad_16_a_node_has_as_many_transport_threads_as_processors(lab: LocalLab) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,9 +26,11 @@ from claimskit import (
     put,
     settings_of,
 )
+from clusterkit import lifecycle
 
 from chaos.base.waiting import wait_until
 from chaos.opensearch.views import administer, await_green
+from chaos.registry import FAULTS, ready
 from chaos.targets.labs.local import LocalLab
 
 pytestmark = pytest.mark.full
@@ -170,3 +173,24 @@ def test_se_17_an_existing_index_needs_a_reindex(lab: LocalLab) -> None:
     status, answer = administer(lab, "POST", "/_reindex?refresh=true", body)
     assert status == 200 and answer["created"] == 5, answer
     assert hits(lab, f"{INDEX}-new") == 5
+
+
+def test_se_18_from_2_19_to_3_8_a_rolling_upgrade_keeps_an_index_of_segment_replication(tmp_path: Path) -> None:
+    """The claim is of 2.7, which had to be stopped as a whole. Data nodes first, cluster managers last."""
+    with lab_of("3az-upgrade") as old:
+        create(old, {**ONE_REPLICA, "replication.type": "SEGMENT"})
+        bulk(old, documents("before"), more="?refresh=true")
+        cycle = lifecycle(old, tmp_path)
+        for number, group in enumerate(("data", "cm")):
+            params = FAULTS["node.upgrade"].model_validate({"target": f"group {group}"})
+            assert cycle.inject(ready(f"f{number}", params, old, seed=1, elected=None)), group
+            assert await_green(old, GREEN_SECONDS)[0]
+            bulk(old, documents(group), more="?refresh=true")
+        for number in range(2):
+            assert cycle.undo(f"f{number}")
+        status, answer = administer(old, "GET", "/_nodes/_all/info?filter_path=nodes.*.version")
+        assert status == 200 and {node["version"] for node in answer["nodes"].values()} == {"3.8.0"}
+        assert settings_of(old)["index.replication.type"] == "SEGMENT"
+        both = [*copies(old, "p"), *copies(old, "r")]
+        assert len(both) == 2
+        assert wait_until(lambda: [hits(old, node=node) for node in both] == [120, 120], CAUGHT_UP_SECONDS)
