@@ -204,6 +204,12 @@ class RemoteStore(Strict):
     state: bool = Field(
         default=False, description="whether the cluster's state is there too (cluster.remote_store.state.enabled)"
     )
+    publication: bool = Field(
+        default=False,
+        exclude_if=lambda published: not published,
+        description="whether nodes fetch each new state from there, instead of being sent it by the cluster manager "
+        "(cluster.remote_store.publication.enabled); needs state: true",
+    )
 
 
 def _remote_store(value: Any) -> Any:
@@ -578,6 +584,9 @@ def _check_services(file: TopologyFile, hosts: Mapping[str, str]) -> Iterator[Pr
         name = file.remote_store.service
         known = did_you_mean(name, file.services) if file.services else f"expected services: {{{name}: s3}}"
         yield Problem(("remote_store",), f"there is no service {name}: {known}")
+    if file.remote_store.publication and not file.remote_store.state:
+        wrong = "nodes fetch a state that is not in the store: expected state: true beside it"
+        yield Problem(("remote_store", "publication"), wrong, at_key=True)
     for key in (TYPE, f"index.{TYPE}"):
         if str(file.settings.index.get(key, SEGMENT)).upper() != SEGMENT:
             yield Problem(

@@ -192,6 +192,25 @@ def test_an_emptied_cluster_has_all_of_it_back_from_the_object_store_alone(store
         administer(stored, "DELETE", f"/{INDEX}?ignore_unavailable=true")
 
 
+def test_nodes_fetch_each_new_state_from_the_store_where_it_is_published_there() -> None:
+    """By what nodes count themselves: the manager uploads, and each other node downloads what differs."""
+    for lab in made("3az-remote-publication", state=True):
+        written(lab)
+        status, answer = administer(lab, "GET", "/_nodes/stats/discovery")
+        assert status == 200
+        counted = {
+            node["name"]: {
+                kind: each["success_count"] for kind, each in node["discovery"]["cluster_state_stats"].items()
+            }
+            for node in answer["nodes"].values()
+        }
+        manager = counted.pop("a-cm")
+        assert manager["remote_upload"] > 0, manager
+        assert counted and all(each["remote_diff_download"] > 0 for each in counted.values()), counted
+        found = read_back(lab, INDEX, IDS, segments=True)
+        assert found["complete"] and found["lost_count"] == 0, found
+
+
 def test_an_empty_cluster_has_metadata_and_data_back_and_a_store_that_lost_a_file_is_found() -> None:
     for lab in made("3az-remote-fs", state=True):
         written(lab)

@@ -65,7 +65,8 @@ def node_settings(
         kind = services.kind(topology.services[place.name])
         settings.update(kind.node_settings(place))
         if topology.remote_store is not None and topology.remote_store.service == place.name:
-            settings.update(services.repository_settings(place, kind, state=topology.remote_store.state))
+            of_state = {"state": topology.remote_store.state, "publication": topology.remote_store.publication}
+            settings.update(services.repository_settings(place, kind, **of_state))
     settings.update(topology.settings.node)
     settings.update(node.settings)
     return settings

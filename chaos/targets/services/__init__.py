@@ -62,11 +62,17 @@ def repository(place: Place, of: Kind, under: str) -> dict[str, Any]:
     return {"type": settings.pop("type"), "settings": settings}
 
 
-def repository_settings(place: Place, of: Kind, *, state: bool) -> dict[str, Any]:
-    """The settings of a node whose segments and translogs are in this service: the repository has its name."""
+def repository_settings(place: Place, of: Kind, *, state: bool, publication: bool = False) -> dict[str, Any]:
+    """The settings of a node whose segments and translogs are in this service: the repository has its name.
+
+    ``state``: the cluster's state too; ``publication``: nodes fetch each new one from there.
+    """
     store = "node.attr.remote_store"
     made = of.repository(place)
     found: dict[str, Any] = {f"{store}.{part}.repository": place.name for part in ("segment", "translog", "state")}
     found[f"{store}.repository.{place.name}.type"] = made.pop("type")
     found |= {f"{store}.repository.{place.name}.settings.{key}": value for key, value in made.items()}
+    if publication:
+        found[f"{store}.routing_table.repository"] = place.name
+        found["cluster.remote_store.publication.enabled"] = True
     return found | ({"cluster.remote_store.state.enabled": True} if state else {})

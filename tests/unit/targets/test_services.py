@@ -99,6 +99,7 @@ def written(tmp_path: Path, old: str, new: str) -> Path:
         ("services: {store: s3}\n", "", r"there is no service store: expected services: {store: s3}"),
         ("refresh_interval: 1s", "replication.type: DOCUMENT", r"DOCUMENT: on remote-backed storage .* SEGMENT"),
         ("remote_store: store", "remote_store: {service: store, cluster: true}", r'unknown key "cluster"'),
+        ("remote_store: store", "remote_store: {service: store, publication: true}", r"expected state: true beside it"),
     ],
 )
 def test_what_no_lab_could_be_made_of_is_refused(tmp_path: Path, old: str, new: str, says: str) -> None:
@@ -134,7 +135,15 @@ def test_nodes_are_told_of_a_folder_and_of_the_state_where_it_is_asked_for(tmp_p
     assert made["node.attr.remote_store.repository.store.settings.location"] == "/lab/services/store"
     assert not [key for key in made if key.startswith("s3.")]
     file = written(tmp_path, "remote_store: store", "remote_store: {service: store, state: true}")
-    assert settings_of(load_topology(file))["cluster.remote_store.state.enabled"] is True
+    made = settings_of(load_topology(file))
+    assert made["cluster.remote_store.state.enabled"] is True
+    assert not [key for key in made if "publication" in key or "routing_table" in key]
+
+
+def test_nodes_are_told_to_fetch_states_where_it_is_asked_for() -> None:
+    made = settings_of(load_topology("3az-remote-publication"))
+    assert made["cluster.remote_store.publication.enabled"] is made["cluster.remote_store.state.enabled"] is True
+    assert made["node.attr.remote_store.routing_table.repository"] == "store"
 
 
 def test_a_service_without_remote_backed_storage_is_no_repository_yet(tmp_path: Path) -> None:
