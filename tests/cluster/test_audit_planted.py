@@ -17,6 +17,7 @@ import pytest
 from clusterkit import lifecycle
 
 from chaos.definitions import load_topology
+from chaos.opensearch.rest import NodeClient
 from chaos.opensearch.views import administer, await_green
 from chaos.programs.audit import Row, Status, audit, cluster
 from chaos.registry import FAULTS, ready
@@ -139,7 +140,8 @@ def test_unlike_heaps_repositories_without_a_whole_snapshot_and_restores_are_fou
         for file in Path(shared, REPOSITORY, "indices").rglob("__*"):
             file.write_bytes(b"no segment")
         do(lab, "POST", f"/_snapshot/{REPOSITORY}/whole/_restore", {"indices": "kept"})
-        assert wait_until(lambda: rows(lab)["restores"].status is Status.FAIL, 60, every=0.5)
+        failed = wait_until(lambda: rows(lab)["restores"].status is Status.FAIL, 60, every=0.5)
+        assert failed, administer(lab, "GET", "/_cluster/state/routing_table?filter_path=routing_table.indices.kept")
         row = rows(lab)["restores"]
         assert "waits for no restore: kept" in row.value
         assert any("-X DELETE" in command and "/kept" in command for command in row.commands), row.commands
@@ -161,9 +163,10 @@ def test_certificates_that_end_soon_are_found_by_who_may_ask(
 ) -> None:
     monkeypatch.setattr(certificates, "VALID", valid)
     with made(SECURED, tmp_path) as lab:
-        at = lab.administration("a-all")
-        rights = security.transport(lab.folder, security.USER)
-        found = {row.rule.id: row for row in audit(cluster.of_url(at.host, at.port, rights))}
+        client = NodeClient(lab.administration("a-all"), access=security.transport(lab.folder, security.USER))
+        sheet = cluster.read(lambda question: client.request("GET", question.path), "the lab")
+        client.close()
+        found = {row.rule.id: row for row in audit(sheet)}
         assert found["certificates"].status is status, found["certificates"].value
         assert f"in {valid.days} days" in found["certificates"].value
         assert rows(lab)["certificates"].status is Status.UNKNOWN  # a user, even one who may all, may not ask

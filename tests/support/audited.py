@@ -494,6 +494,11 @@ PROBLEMS: dict[str, tuple[str, str, Change]] = {
         "fail",
         with_state(unassigned=(Unassigned("i1", 0, "NEW_INDEX_RESTORED"),)),
     ),
+    "a restore that failed": (
+        "restores",
+        "fail",
+        with_state(unassigned=(Unassigned("i1", 0, "ALLOCATION_FAILED", 1, "no segment", "SNAPSHOT"),)),
+    ),
     "no repository": ("snapshots", "info", having(repositories=())),
     "an empty repository": ("snapshots", "warn", having(repositories=(Repository("backup", "s3", ()),))),
     "snapshots that stopped": (

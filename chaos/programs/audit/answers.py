@@ -199,6 +199,7 @@ def _unassigned(table: Any) -> Iterator[Unassigned]:
                         str(info.get("reason", "unknown")),
                         int(info.get("failed_attempts", 0)),
                         one_line(printable(info.get("details", ""))),
+                        str(copy.get("recovery_source", {}).get("type", "")),
                     )
 
 

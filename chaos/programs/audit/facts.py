@@ -87,13 +87,17 @@ class Index(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Unassigned:
-    """A copy without a node. ``failures``: how often in a row its start failed; ``details`` are OpenSearch's words."""
+    """A copy without a node. ``failures``: how often in a row its start failed; ``details`` are OpenSearch's words.
+
+    ``source``: where it is to come from, as OpenSearch calls it (SNAPSHOT, PEER and others); empty where none is said.
+    """
 
     index: str
     shard: int
     reason: str
     failures: int = 0
     details: str = ""
+    source: str = ""
 
 
 class Running(NamedTuple):

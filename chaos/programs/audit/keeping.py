@@ -31,7 +31,9 @@ OK = Status.OK
 
 # ---- copies --------------------------------------------------------------------------------------------
 
-RESTORED = ("NEW_INDEX_RESTORED", "EXISTING_INDEX_RESTORED")
+RESTORED, SNAPSHOT = ("NEW_INDEX_RESTORED", "EXISTING_INDEX_RESTORED"), "SNAPSHOT"
+"""Why a copy is unassigned, and where it is to come from, while it waits for a restore; where one has failed, the first
+is another."""
 
 
 @rule(
@@ -107,7 +109,9 @@ def given_up(sheet: Sheet, workload: Workload) -> Found:
 def restores(sheet: Sheet, workload: Workload) -> Found:
     assert sheet.state is not None
     going = sheet.state.restores
-    waiting = sorted({copy.index for copy in sheet.state.unassigned if copy.reason in RESTORED})
+    waiting = sorted(
+        {copy.index for copy in sheet.state.unassigned if copy.reason in RESTORED or copy.source == SNAPSHOT}
+    )
     if going:
         return Found(Status.WARN, f"under way: {some(going)}", others=going[:SHOWN])
     if waiting:

@@ -34,6 +34,7 @@ _STATE = (
     "routing_table.indices.*.shards.*.index",
     "routing_table.indices.*.shards.*.state",
     "routing_table.indices.*.shards.*.unassigned_info",
+    "routing_table.indices.*.shards.*.recovery_source.type",
 )
 VERSION = Question("version", "/", "which OpenSearch it is")
 NODES = Question(
