@@ -55,6 +55,13 @@ def distrust(error: BaseException) -> str | None:
     return None
 
 
+def mend(why: str) -> str:
+    """What to do about a certificate that was not taken for this reason (:func:`distrust`)."""
+    if "mismatch" in why:
+        return "give the name that is in the certificate: --tls-name, or access.tls_name in a target's file"
+    return "name its authority: --ca, or access.ca in a target's file"
+
+
 NO_CLUSTER = "_na_"
 """The UUID that a node says which is in no cluster yet."""
 
@@ -89,6 +96,7 @@ class Whose:
 class Access:
     """``password`` is a reference. ``ca``, ``certificate`` and ``key`` are PEM files; without ``ca`` the system's.
 
+    ``tls_name``: the name that certificates must have, whatever address is spoken to; None: the address's own.
     ``dates`` False: a server's certificate may have expired; who signed it and whose it is must be right all the same.
     ``sigv4``: every request is signed for AWS, instead of a user's name. ``whose``: the only cluster, or node of it,
     that is spoken to; where another one answers, that is as if nobody took a connection. None: whoever answers.
@@ -98,6 +106,7 @@ class Access:
     ca: str | None = None
     verify: bool = True
     dates: bool = True
+    tls_name: str | None = None
     user: str | None = None
     password: str | None = None
     certificate: str | None = None
@@ -112,8 +121,11 @@ class Access:
             raise InvalidInput("a request is a user's or signed for AWS, not both", remedy="leave one out")
         if self.key is not None and self.certificate is None:
             raise InvalidInput("a key without its certificate", remedy="give the certificate too")
-        if not self.tls and (self.ca is not None or self.certificate is not None or not (self.verify and self.dates)):
+        named = [each for each in (self.ca, self.certificate, self.tls_name) if each is not None]
+        if not self.tls and (named or not (self.verify and self.dates)):
             raise InvalidInput("certificates mean TLS", remedy="use https")
+        if self.tls_name is not None and not self.verify:
+            raise InvalidInput("a name that no certificate is checked for", remedy="leave one of them out")
         if self.password is not None and self.password.partition(":")[0] not in ("env", "file"):
             raise InvalidInput("a password is given by reference only", remedy=f"write {REFERENCES}")
 
@@ -182,7 +194,7 @@ class Access:
             context.verify_flags |= NO_CHECK_TIME
         self._use("CA certificates", self.ca, lambda file: context.load_verify_locations(cafile=file))
         self._use("client certificate", self.certificate, lambda file: context.load_cert_chain(file, self.key))
-        return context
+        return context if self.tls_name is None else _asking_for(self.tls_name, context)
 
     def of_pool(self) -> dict[str, Any]:
         """What urllib3's connections and pools of them are told beside the address."""
@@ -221,6 +233,22 @@ class Access:
         sigv4, whose = data.get("sigv4"), data.get("whose")
         made = {"sigv4": sigv4 and SigV4(**sigv4), "whose": whose and Whose(**whose)}
         return cls(**{**data, **made})
+
+
+def _asking_for(name: str, context: ssl.SSLContext) -> ssl.SSLContext:
+    """The same context, which asks each server for the certificate of this name, and takes no other, whatever address
+    was connected to: urllib3, http.client and asyncio all hand the address over as the name."""
+    own: Any = type(context)  # gevent's, where it has patched the standard library
+
+    class Asking(own):  # type: ignore[misc]
+        def wrap_socket(self, *given: Any, server_hostname: Any = None, **more: Any) -> Any:
+            return super().wrap_socket(*given, server_hostname=name, **more)
+
+        def wrap_bio(self, *given: Any, server_hostname: Any = None, **more: Any) -> Any:
+            return super().wrap_bio(*given, server_hostname=name, **more)
+
+    context.__class__ = Asking
+    return context
 
 
 PLAIN = Access()

@@ -18,6 +18,15 @@ Password = Annotated[
 Authority = Annotated[
     str | None, typer.Option("--ca", help="PEM file of whom to trust; default the system's.", show_default=False)
 ]
+TlsName = Annotated[
+    str | None,
+    typer.Option(
+        "--tls-name",
+        help="The name that the server's certificate must have, where its address is another.",
+        metavar="NAME",
+        show_default=False,
+    ),
+]
 Insecure = Annotated[bool, typer.Option("--insecure", help="Do not check the server's certificate.")]
 Certificate = Annotated[
     str | None, typer.Option("--certificate", help="PEM file of a client certificate.", show_default=False)
@@ -45,6 +54,7 @@ def reached(
     user: str | None = None,
     password: str | None = None,
     ca: str | None = None,
+    tls_name: str | None = None,
     insecure: bool = False,
     certificate: str | None = None,
     key: str | None = None,
@@ -57,9 +67,12 @@ def reached(
         raise InvalidInput("--aws-profile says who signs, and nothing is signed", remedy="give --sigv4 REGION too")
     if insecure and ca is not None:
         raise InvalidInput("--insecure checks no certificate, and --ca says which to trust", remedy="leave one out")
+    if insecure and tls_name is not None:
+        raise InvalidInput("--insecure checks no certificate, and --tls-name says which", remedy="leave one out")
     access = Access(
         tls=address.tls,
         ca=ca,
+        tls_name=tls_name,
         verify=not insecure,
         user=user,
         password=password,

@@ -19,6 +19,7 @@ from chaos.commands.access import (
     Password,
     Profile,
     Region,
+    TlsName,
     User,
     is_url,
     reached,
@@ -57,6 +58,7 @@ def audit(
     user: User = None,
     password: Password = None,
     ca: Authority = None,
+    tls_name: TlsName = None,
     insecure: Insecure = False,
     certificate: Certificate = None,
     key: Key = None,
@@ -90,7 +92,13 @@ def audit(
     if html is not None and html.suffix != ".html":
         raise InvalidInput(f"{html}: expected a name that ends in .html")
     given = {"user": user, "password": password, "ca": ca, "certificate": certificate, "key": key}
-    access: dict[str, Any] = {**given, "insecure": insecure, "sigv4": sigv4, "aws_profile": aws_profile}
+    access: dict[str, Any] = {
+        **given,
+        "tls_name": tls_name,
+        "insecure": insecure,
+        "sigv4": sigv4,
+        "aws_profile": aws_profile,
+    }
     sheet = _sheet(target, lab, saved, zone_attribute, access)
     found = documentation.to_json(sheet, Workload(workload), held(sheet, Workload(workload)))
     if as_json:

@@ -17,7 +17,18 @@ import typer
 from chaos.base.access import Whose
 from chaos.base.errors import InvalidInput
 from chaos.base.units import Duration, Malformed
-from chaos.commands.access import Authority, Certificate, Insecure, Key, Password, Profile, Region, User, reached
+from chaos.commands.access import (
+    Authority,
+    Certificate,
+    Insecure,
+    Key,
+    Password,
+    Profile,
+    Region,
+    TlsName,
+    User,
+    reached,
+)
 from chaos.commands.common import out
 
 if TYPE_CHECKING:
@@ -106,6 +117,7 @@ def failover(
     user: User = None,
     password: Password = None,
     ca: Authority = None,
+    tls_name: TlsName = None,
     insecure: Insecure = False,
     certificate: Certificate = None,
     key: Key = None,
@@ -131,7 +143,13 @@ def failover(
     from chaos.programs.failover.watch import Pace
 
     options: dict[str, Any] = {"user": user, "password": password, "ca": ca, "insecure": insecure}
-    options |= {"certificate": certificate, "key": key, "sigv4": sigv4, "aws_profile": aws_profile}
+    options |= {
+        "tls_name": tls_name,
+        "certificate": certificate,
+        "key": key,
+        "sigv4": sigv4,
+        "aws_profile": aws_profile,
+    }
     nodes_at = [reached(url, **options) for url in urls]
     addresses, access = (
         [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port, _ in nodes_at],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from chaos.base.errors import InvalidInput
-from chaos.commands.access import Authority, Certificate, Insecure, Key, Password, Profile, Region, User
+from chaos.commands.access import Authority, Certificate, Insecure, Key, Password, Profile, Region, TlsName, User
 from chaos.commands.common import out
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def init(
     user: User = None,
     password: Password = None,
     ca: Authority = None,
+    tls_name: TlsName = None,
     insecure: Insecure = False,
     certificate: Certificate = None,
     key: Key = None,
@@ -89,6 +90,7 @@ def init(
         "user": user,
         "password": password,
         "ca": ca,
+        "tls_name": tls_name,
         "insecure": insecure,
         "certificate": certificate,
         "key": key,

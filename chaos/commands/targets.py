@@ -143,7 +143,7 @@ def refuse_name(name: str | None) -> None:
 
 def written_access(access: Access, given: dict[str, Any], repository: Path, folder: Path) -> dict[str, Any]:
     """The keys of ``access`` that a file in ``folder`` needs for what a command was given."""
-    plain = ("user", "password", "ca", "certificate", "key")
+    plain = ("user", "password", "ca", "tls_name", "certificate", "key")
     keys: dict[str, Any] = {key: given[key] for key in plain if given.get(key)}
     for key in ("ca", "certificate", "key"):
         if key in keys:

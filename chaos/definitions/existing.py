@@ -114,6 +114,11 @@ class AccessFile(Strict):
         default=None, description=f"where it stands: {REFERENCES}"
     )
     ca: str | None = Field(default=None, description="PEM file of whom to trust; default the system's")
+    tls_name: str | None = Field(
+        default=None,
+        min_length=1,
+        description="the name that certificates must have, where addresses are others, as with ways into pods",
+    )
     verify: bool = Field(default=True, description="false: no certificate is checked, and every report says so")
     certificate: str | None = Field(default=None, description="PEM file of a client certificate")
     key: str | None = Field(default=None, description="PEM file of its key")
@@ -129,6 +134,8 @@ class AccessFile(Strict):
             raise Malformed("a key without its certificate: expected the certificate too")
         if not self.verify and self.ca is not None:
             raise Malformed("verify: false checks no certificate, and ca says which to trust: expected one of them")
+        if not self.verify and self.tls_name is not None:
+            raise Malformed("verify: false checks no certificate, and tls_name says whose: expected one of them")
         return self
 
 
@@ -468,6 +475,7 @@ class Existing(Strict):
             tls=self.written.addresses[0].tls,
             ca=self._beside(given.ca),
             verify=given.verify,
+            tls_name=given.tls_name,
             user=given.user,
             password=self._resolved(given.password),
             certificate=self._beside(given.certificate),
@@ -554,7 +562,7 @@ def _check(file: ExistingFile, path: Path) -> Iterator[Problem]:
             kind = "https" if True in schemes else "http"
             yield Problem(("nodes", name, "url"), f"the endpoints are {kind}: expected {kind} here too")
     if schemes == {False}:
-        for key in ("ca", "certificate"):
+        for key in ("ca", "tls_name", "certificate"):
             if getattr(file.access, key) is not None:
                 yield Problem(("access", key), f"{key} means TLS: expected https endpoints", at_key=True)
         if not file.access.verify:

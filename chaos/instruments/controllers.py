@@ -55,7 +55,7 @@ def rotations(zones: Sequence[str]) -> list[dict[str, int]]:
 def options(access: Access, zoning: Zoning) -> list[str]:
     """How ``opensearch-chaos failover`` is told to get in, and what zones are called; secrets stay references."""
     given = {"user": access.user, "password": access.password, "certificate": access.certificate, "key": access.key}
-    given |= {"ca": access.ca if access.verify else None}
+    given |= {"ca": access.ca if access.verify else None, "tls-name": access.tls_name}
     found = [word for name, value in given.items() if value is not None for word in (f"--{name}", value)]
     found += [] if access.verify else ["--insecure"]
     if access.whose is not None:

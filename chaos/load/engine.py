@@ -127,7 +127,7 @@ class _Zone:
         config.access.check()
         self.access, self.headers = config.access, config.access.headers()
         verified = config.client.probe.verify or not self.access.tls
-        self.probing = self.access if verified else replace(self.access, verify=False)
+        self.probing = self.access if verified else replace(self.access, verify=False, tls_name=None)
         self.targets = [target.seen_from(host) for target in config.targets]
         numbers = [number for number, each in enumerate(self.targets) if host.through in (None, each.node)]
         self.numbers = tuple(numbers)

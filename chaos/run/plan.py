@@ -393,6 +393,11 @@ def there(target: Existing) -> list[str]:
         f"requests go {ways}, from one machine in none of its zones",
         *([alone] if file.by_doors else []),
         *(["no certificate is checked (verify: false)"] if not access.verify else []),
+        *(
+            [f"each certificate must be that of {access.tls_name}, whatever address is asked"]
+            if access.tls_name
+            else []
+        ),
         *([file.fis.says] if file.fis is not None else []),
         *([file.domain.says] if file.domain is not None else []),
     ]

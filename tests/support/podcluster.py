@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -21,12 +22,13 @@ UUID, NAME, VERSION = "wIIGSa4PQIyKYzcvn_m1Ag", "opensearch-cluster", "3.8.0"
 
 @dataclass
 class Cluster:
-    """``attributes``: of each node, by pod; ``members``: the pods that are nodes of it."""
+    """``attributes``: of each node, by pod; ``members``: the pods that are nodes of it; ``served``: it speaks TLS."""
 
     server: Server
     uuid: str = UUID
     attributes: dict[str, dict[str, str]] = field(default_factory=dict)
     members: list[str] = field(default_factory=list)
+    served: ssl.SSLContext | None = None
 
     def __post_init__(self) -> None:
         self.members = self.members or list(self.server.pods)
@@ -102,6 +104,9 @@ def _one(cluster: Cluster, pod: str) -> Iterator[tuple[str, int]]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]
+    if cluster.served is not None:
+        server.socket = cluster.served.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     try:
         yield ("127.0.0.1", int(server.server_address[1]))

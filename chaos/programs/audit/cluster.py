@@ -16,7 +16,7 @@ from typing import Any
 
 import urllib3
 
-from chaos.base.access import Access
+from chaos.base.access import Access, distrust, mend
 from chaos.base.addresses import Address
 from chaos.base.errors import InvalidInput, said_by_opensearch
 from chaos.base.netsock import Endpoint
@@ -182,7 +182,7 @@ def _version(get: Get, where: str) -> str:
         status, answer = get(VERSION)
     except urllib3.exceptions.SSLError as error:
         raise InvalidInput(
-            f"{where}: TLS failed: {short(error)}", remedy="name its authority with --ca, or say --insecure"
+            f"{where}: TLS failed: {short(error)}", remedy=f"{mend(distrust(error) or '')}; or say --insecure"
         ) from error
     except Garbled:
         raise InvalidInput(

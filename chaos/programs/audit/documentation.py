@@ -45,8 +45,8 @@ INTRODUCTION = f"""\
 - Every run audits its cluster before its first phase, and its report has the rows; they do not change its verdict.
   Before a run on a cluster that exists changes anything, rows that fail are shown and recorded; the target's file may
   make them refuse it (`audit: {{refuse: [left.allocation]}}`, [how](existing.md#run-it-there)).
-- `--user` with `--password env:NAME` or `file:PATH`, `--ca`, `--insecure`, `--certificate` and `--key` say how to reach
-  a cluster.
+- `--user` with `--password env:NAME` or `file:PATH`, `--ca`, `--tls-name` (the name that is in the server's
+  certificate, where its address is another), `--insecure`, `--certificate` and `--key` say how to reach a cluster.
 - `--sigv4 REGION` signs each request for a domain of Amazon OpenSearch Service, with the credentials that boto3 finds
   (environment, profile, role) or those of `--aws-profile NAME`; needs `opensearch-chaos[aws]`. OpenSearch Serverless
   has neither nodes nor health and is refused.

@@ -15,7 +15,7 @@ from typing import Any
 
 import urllib3
 
-from chaos.base.access import Access, distrust
+from chaos.base.access import Access, distrust, mend
 from chaos.base.addresses import Address
 from chaos.base.errors import FaultError, InvalidInput, said_by_opensearch
 from chaos.base.netsock import Endpoint
@@ -139,7 +139,7 @@ def identity_of(get: Get, where: str) -> Identity:
         status, answer = get("/")
     except urllib3.exceptions.HTTPError as error:
         if why := distrust(error):
-            raise InvalidInput(f"{where}: its certificate is not trusted: {why}", remedy="name its authority") from None
+            raise InvalidInput(f"{where}: its certificate is not trusted: {why}", remedy=mend(why)) from None
         raise InvalidInput(f"{where} cannot be reached: {short(error)}", remedy="check address and network") from None
     if aws := refusal(answer) if status in (401, 403) else None:
         raise InvalidInput(f"{where}: {aws[0]} ({status})", remedy=aws[1])

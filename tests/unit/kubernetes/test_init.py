@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from apiserver import Server
-from podcluster import Cluster
+from podcluster import Cluster, answering
+from tlskit import authority
 from typer.testing import CliRunner
 
 from chaos.base.errors import InvalidInput, MissingPrerequisite
@@ -16,6 +17,7 @@ from chaos.cli import app
 from chaos.commands.on_kubernetes import Where, drafted
 from chaos.definitions.existing import load_existing
 from chaos.kubernetes.client import IN_POD, Client
+from chaos.targets.existing.seen import seen_of
 
 
 def test_it_is_typed_with_the_clusters_address_where_there_is_one(cluster: Cluster, where: Where, state: Path) -> None:
@@ -42,6 +44,21 @@ def test_what_does_not_go_together_is_refused_before_anything_is_asked(
     done = CliRunner().invoke(app, ["init", str(tmp_path), *words])
     assert isinstance(done.exception, InvalidInput) and says in str(done.exception)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_over_tls_a_way_into_a_pod_needs_the_name_that_is_in_its_certificate(
+    there: Server, where: Where, state: Path
+) -> None:
+    made = authority(state)
+    ca = made.folder / "ca.pem"
+    with answering(Cluster(there, served=made.served)):
+        for given in ({}, {"tls_name": "b-data"}):
+            with pytest.raises(InvalidInput, match=r"not trusted: .*mismatch.*--tls-name"):
+                drafted(where, state, "box", None, {"ca": str(ca), **given})
+        target = load_existing(drafted(where, state, "box", None, {"ca": str(ca), "tls_name": "c-data"}))
+        assert target.written.access.tls_name == "c-data" and target.access.tls_name == "c-data"
+        assert all(str(address).startswith("https://127.98.") for address in target.written.addresses)
+        assert seen_of(target).nodes is not None
 
 
 def test_a_file_that_is_there_stays(cluster: Cluster, where: Where, state: Path) -> None:
