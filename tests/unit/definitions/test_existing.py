@@ -73,6 +73,7 @@ def test_a_rung_ends_with_its_last_day(tmp_path: Path) -> None:
         (("search.staging.example", "x.eu-west-1.aoss.amazonaws.com"), "4:13: .*is OpenSearch Serverless"),
         (("user: chaos, password: env:STAGING_PASSWORD", "sigv4: {region: EU}"), "5:17: .*no region of AWS"),
         (("ca: ca.pem", "ca: ca.pem, verify: false"), "5:9: .*checks no certificate"),
+        (("ca: ca.pem", "tls_name: search, verify: false"), "5:9: .*tls_name says whose: expected one of them"),
         (("b: eu-west-1b", "b: eu-west-1a"), "8:52: eu-west-1a is zone a already"),
         (("es-2: {zone: b", "es-2: {zone: c"), "11:16: zone c is not in zones.names"),
         (("until: 2027-01-31\n", ""), "12:7: rung node has no end: expected until"),
