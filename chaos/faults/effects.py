@@ -211,6 +211,51 @@ class Restarted(NodeEffects):
         return None
 
 
+class Left(NodeEffects):
+    """Nodes whose processes of before nobody has for members any more, whether or not others run in their place."""
+
+    def __init__(self, nodes: Iterable[str]) -> None:
+        super().__init__(nodes)
+        self._ids: dict[str, str | None] = {}
+
+    def before(self, lab: Lab) -> Look:
+        look = super().before(lab)
+        told = lives(lab, self._known)
+        self._ids = {node: _one_id(node, told) for node in self._nodes}
+        known = [
+            Probe(f"ephemeral id of {node}", "known", id or "not the same for all others", id is not None, about=node)
+            for node, id in self._ids.items()
+        ]
+        return _judged([*look.probes, *known], "signs of life before")
+
+    def in_effect(self, lab: Lab) -> Look:
+        told = lives(lab, self._others())
+        controls = self._controls(
+            lab, {viewer: None if ids is None else frozenset(ids) for viewer, ids in told.items()}
+        )
+        probes = self._away(told)
+        shown, calm = sum(probe.ok for probe in probes), sum(probe.ok for probe in controls)
+        says = f"{shown} of {len(probes)} signs that {', '.join(self._nodes)} left, as others see it"
+        says += f"; {calm} of {len(controls)} signs of what it does not name are as before"
+        return Look(shown == len(probes) and calm == len(controls), says, [*probes, *controls])
+
+    def still(self, lab: Lab) -> Look | None:
+        others = self._others()
+        if not others:
+            return None
+        viewer = others[next(self._turns) % len(others)]
+        return _judged(self._away(lives(lab, [viewer])), "signs in their turn")
+
+    def _away(self, told: Mapping[str, Mapping[str, str] | None]) -> list[Probe]:
+        probes = []
+        for node, id in self._ids.items():
+            asked = [each for each in told.values() if each is not None]
+            by = sum(each.get(node) == id for each in asked)
+            what, how = f"the process {id} of {node}", f"a member for {by} of {len(asked)} others"
+            probes.append(Probe(what, "a member for none", how, bool(asked) and id is not None and by == 0, about=node))
+        return probes
+
+
 def lives(lab: Lab, viewers: Sequence[str]) -> dict[str, dict[str, str] | None]:
     """Whom each of these has for a member: name → ephemeral id; None where it does not say."""
 

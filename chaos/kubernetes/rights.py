@@ -45,13 +45,20 @@ FORWARD = (
 FIND = Right("get", "pods", "one pod by its name, before anything is done to it")
 HOLD = Right("patch", "pods", "the image that holds a node down, and its undo")
 DELETE = Right("delete", "pods", "the end of a pod without grace")
+EVICT = Right("create", "pods/eviction", "the end of a pod as budgets allow it")
 OF_KINDS = {
     "node.stop": (FIND, HOLD),
     "node.kill": (FIND, DELETE, HOLD),
     "node.loss": (FIND, DELETE, HOLD),
     "zone.power_loss": (FIND, DELETE, HOLD),
     "node.restart kill": (FIND, DELETE),
-    "node.restart orderly": (FIND, Right("create", "pods/eviction", "the end of a pod as budgets allow it")),
+    "node.restart orderly": (FIND, EVICT),
+    "node.drain": (
+        FIND,
+        EVICT,
+        Right("list", "pods", "who else is on a machine that is drained", everywhere=True),
+        Right("patch", "nodes", "a machine that takes no new pods, and its undo", everywhere=True),
+    ),
 }
 """Kind of fault → what it and its undo need; of one that has it with ``how``."""
 

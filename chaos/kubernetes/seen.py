@@ -19,6 +19,8 @@ OPERATOR = ("opster.io/opensearch-cluster", "opensearch.org/opensearch-cluster")
 """Labels of opensearch-k8s-operator's pods, whose value is the cluster's name (its builders; the second since its API
 group has that name)."""
 SELECTORS = (CHART, *OPERATOR)
+DRAINED = "opensearch-chaos/drained"
+"""The annotation of a machine that a fault of ours has closed to new pods."""
 OPENSEARCH = "opensearch"
 """The container of a node, as chart and operator name it."""
 
@@ -82,6 +84,8 @@ class Seen:
     pods: Mapping[str, Pod]
     sets: Mapping[str, StatefulSet]
     budgets: tuple[Budget, ...] | None
+    drained: Mapping[str, str] = field(default_factory=dict)
+    """Machine → the mark of the fault of ours by which it takes no new pods."""
     unread: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -101,7 +105,8 @@ def look(client: Client, namespace: str, selector: str, zone_label: str) -> Seen
     system = part("cluster", "CoreV1Api", "read_namespace", "kube-system")
     space = part("namespace", "CoreV1Api", "read_namespace", namespace)
     budgets = part("budgets", "PolicyV1Api", "list_namespaced_pod_disruption_budget", namespace)
-    zones = _zones(client, {str(each["spec"].get("nodeName", "")) for each in listed} - {""}, zone_label, unread)
+    machines = _machines(client, {str(each["spec"].get("nodeName", "")) for each in listed} - {""}, unread)
+    zones = {name: printable(each[0][zone_label]) for name, each in machines.items() if zone_label in each[0]}
     try:
         pods = {each.name: each for each in (_pod(item, zones) for item in listed)}
         owners = {each.owner[0] for each in pods.values() if each.owner is not None}
@@ -112,6 +117,7 @@ def look(client: Client, namespace: str, selector: str, zone_label: str) -> Seen
             pods=pods,
             sets=mine,
             budgets=None if budgets is None else tuple(_budgets(budgets["items"], pods.values())),
+            drained={name: each[1][DRAINED] for name, each in machines.items() if DRAINED in each[1]},
             unread=unread,
         )
     except (LookupError, TypeError, AttributeError) as error:
@@ -166,17 +172,18 @@ def _anywhere(client: Client, namespace: str | None, selector: str) -> list[dict
     return list(client.core("list_namespaced_pod", namespace, label_selector=selector)["items"])
 
 
-def _zones(client: Client, machines: Iterable[str], label: str, unread: dict[str, str]) -> dict[str, str]:
-    """Machine → its zone, of those that have one and may be read."""
+def _machines(
+    client: Client, machines: Iterable[str], unread: dict[str, str]
+) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
+    """Machine → its labels and its annotations, of those that are there; nothing where they may not be read."""
     found = {}
     for name in sorted(machines):
         try:
-            labels = client.core("read_node", name)["metadata"].get("labels") or {}
+            meta = client.core("read_node", name)["metadata"]
         except Refused as error:
             unread["machines"] = error.detail
             return {}
-        if label in labels:
-            found[name] = printable(labels[label])
+        found[name] = (meta.get("labels") or {}, meta.get("annotations") or {})
     return found
 
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from chaos.base.errors import FaultError, Lacking
-from chaos.faults.effects import NodeEffects, Restarted
+from chaos.faults.effects import Left, NodeEffects, Restarted
 from chaos.faults.evidence import Evidence
 from chaos.faults.fault import Grade
-from chaos.faults.kinds.node import NodeKill, NodeLoss, NodeRestart, NodeStop
+from chaos.faults.kinds.node import NodeDrain, NodeKill, NodeLoss, NodeRestart, NodeStop
 from chaos.faults.kinds.zone import ZonePowerLoss
 from chaos.faults.moves import Move, Reversible, operation
 from chaos.faults.offers import Aim, Means, Provider
@@ -28,6 +28,7 @@ from chaos.targets.protocol import Lab
 PROVIDER = Provider("kubernetes", "pods of Kubernetes, by its API server", grade=Grade.EFFECT, of_others=True)
 NEEDS = ("pods",)
 HOLD, KILL, RELEASE, END, READY = "pod.hold", "pod.kill", "pod.release", "pod.end", "pod.ready"
+CORDON, UNCORDON = "machine.cordon", "machine.uncordon"
 BACK_SECONDS = 240.0
 """Within which a container whose image is there again, or a pod that was made anew, is ready: probes take time."""
 LATER = "(the run's)"
@@ -76,6 +77,16 @@ def _ready(lab: Lab, node: str, seconds: float, uid: str | None = None) -> None:
     there(lab).await_ready(node, seconds, but=uid)
 
 
+@operation(CORDON)
+def _cordon(lab: Lab, machine: str, mark: str) -> None:
+    there(lab).cordon(machine, mark)
+
+
+@operation(UNCORDON)
+def _uncordon(lab: Lab, machine: str, mark: str) -> bool:
+    return there(lab).uncordon(machine, mark)
+
+
 # ---- whom it hits -------------------------------------------------------------------------------------------
 
 
@@ -119,6 +130,36 @@ def held(aim: Aim, how: str, kind: str) -> Means:
     return Means(moves({}, dict.fromkeys(aim.nodes, LATER)), read=read, evidence=evidence)
 
 
+def drained(aim: Aim, fault: NodeDrain) -> Means:
+    """Each machine is cordoned, then each pod is evicted. Undone by uncordoning the machines: pods come by themselves,
+    by their controllers."""
+    begun: dict[str, Pod] = {}
+
+    def moves(marks: Mapping[str, str], uids: Mapping[str, str]) -> tuple[Reversible, ...]:
+        cordoned = [{"machine": machine, "mark": mark} for machine, mark in marks.items()]
+        ended = [{"node": node, "uid": uids.get(node, LATER), "how": "orderly"} for node in aim.nodes]
+        return (
+            *(Reversible(Move(CORDON, each), Move(UNCORDON, each)) for each in cordoned),
+            *(Reversible(Move(END, each), Move(NOTHING, {"node": each["node"]})) for each in ended),
+        )
+
+    def read(lab: Lab) -> tuple[Reversible, ...]:
+        assert isinstance(lab, ExistingTarget)
+        pods = there(lab)
+        found = meant(pods, aim.nodes, fault.kind)
+        if wrong := pods.beside(found, fault.others):
+            raise FaultError("; ".join(wrong))
+        begun.update(found)
+        machines = sorted({pod.machine for pod in found.values() if pod.machine})
+        marks = {machine: mark(lab.run, f"{aim.id}-{machine}") for machine in machines}
+        return moves(marks, {node: pod.uid for node, pod in found.items()})
+
+    def evidence(own: Evidence) -> Evidence:
+        return Drained(Left(aim.nodes), begun)
+
+    return Means(moves({LATER: LATER}, {}), in_order=True, read=read, evidence=evidence)
+
+
 # ---- what is said -------------------------------------------------------------------------------------------
 
 
@@ -152,6 +193,34 @@ class Held(Seconded):
     @staticmethod
     def _back(pod: Pod | None) -> bool:
         return pod is not None and pod.runs and pod.ready and not pod.ending
+
+
+class Drained(Seconded):
+    """Nodes that have left as others see it, while no pod of theirs is on the machine of before, which takes none."""
+
+    what, expected = "the API server says", "their machines take no new pods, and none of theirs is there"
+
+    def __init__(self, own: Evidence, begun: Mapping[str, Pod]) -> None:
+        super().__init__(own, patience=BACK_SECONDS)
+        self._begun = begun
+
+    def word(self, lab: Lab, *, over: bool) -> tuple[str, bool]:
+        pods = there(lab)
+        seen = pods.look(fresh=FRESH_SECONDS)
+        machines = sorted({pod.machine for pod in self._begun.values() if pod.machine})
+        cordoned = {name: pods.cordoned(name) for name in machines}
+        found = {node: seen.pods.get(pods.of_nodes[node]) for node in self._begun}
+        if over:
+            well = not any(cordoned.values()) and all(Held._back(pod) for pod in found.values())
+        else:
+            well = all(cordoned.values()) and all(self._left(node, pod) for node, pod in found.items())
+        told = [f"{name} {'takes no new pods' if shut else 'takes new pods'}" for name, shut in cordoned.items()]
+        told += [f"{node}: {said(pod)}" for node, pod in found.items()]
+        return "; ".join(told), well and bool(found)
+
+    def _left(self, node: str, pod: Pod | None) -> bool:
+        before = self._begun[node]
+        return pod is None or (pod.uid != before.uid and pod.machine != before.machine)
 
 
 class Anew(Seconded):
@@ -235,6 +304,20 @@ def power_loss(fault: ZonePowerLoss, aim: Aim) -> Means:
     if fault.return_order is not None or fault.return_gap:
         raise Lacking("the images of all pods are put back at once", remedy="leave return_order and return_gap out")
     return held(aim, KILL, fault.kind)
+
+
+@PROVIDER.carries_out(
+    NodeDrain,
+    mechanism="the machine takes no new pods (spec.unschedulable, with our mark), then the pod is evicted from it, "
+    "which its budgets may refuse; its controller makes another one, which waits or runs on another machine",
+    undoing="the machine takes new pods again, if it still has our mark",
+    needs=NEEDS,
+    proof="the others have no process of before as a member, while the API server says that the machine takes no new "
+    "pods and none of these is there; later they answer and are members",
+    differs="pods of others stay where they are, and get no other pod there",
+)
+def drain(fault: NodeDrain, aim: Aim) -> Means:
+    return drained(aim, fault)
 
 
 @PROVIDER.carries_out(

@@ -26,6 +26,7 @@ from chaos.definitions.selectors import NodeSelector, candidates
 from chaos.definitions.steps import FaultParams
 from chaos.faults.effects import not_back
 from chaos.faults.holding import facts, told
+from chaos.faults.kinds.node import NodeDrain
 from chaos.faults.kinds.zone import ZonePowerLoss
 from chaos.faults.moves import Move
 from chaos.faults.offers import Offers
@@ -43,7 +44,7 @@ from chaos.run.options import ID_BYTES
 from chaos.run.pods_of_others import OthersOnPods
 from chaos.targets.existing import compare
 from chaos.targets.existing.compare import Row, Sign
-from chaos.targets.existing.pods import unfit
+from chaos.targets.existing.pods import Pods, unfit
 from chaos.targets.existing.seen import Seen, elsewhere, seen_of
 from chaos.targets.existing.target import ExistingTarget
 
@@ -410,7 +411,9 @@ def refused_pods(target: ExistingTarget, experiment: Experiment, offers: Offers)
             pod = seen.pods.get(target.pods.of_nodes[node])
             if pod is not None and (why := unfit(pod, each.params.kind)) is not None:
                 rows.append(Row(each.params.kind, Sign.BLOCKS, why, "choose another kind, or other nodes"))
-        if getattr(each.params, "how", "") == "orderly":
+        if isinstance(each.params, NodeDrain):
+            rows += _refused_drain(target.pods, seen, nodes, each.params)
+        if getattr(each.params, "how", "") == "orderly" or isinstance(each.params, NodeDrain):
             at_once = 1 if getattr(each.params, "rolling", False) else len(nodes)
             rows += _refused_evictions(seen, {target.pods.of_nodes[node] for node in nodes}, at_once)
     return list(dict.fromkeys(rows))
@@ -424,6 +427,16 @@ def _ended(params: FaultParams, experiment: Experiment) -> tuple[str, ...]:
     return tuple(
         name for each in params.selectors.values() if isinstance(each, NodeSelector) for name in candidates(each, nodes)
     )
+
+
+def _refused_drain(pods: Pods, seen: SeenPods, nodes: Sequence[str], params: NodeDrain) -> list[Row]:
+    """Who would be hit by the drain of these nodes' machines without having agreed."""
+    hit = {node: pod for node in nodes if (pod := seen.pods.get(pods.of_nodes[node])) is not None}
+    try:
+        wrong = pods.beside(hit, params.others)
+    except ChaosError as error:
+        return [Row(params.kind, Sign.BLOCKS, error.message, error.remedy or POLICY_REMEDY)]
+    return [Row(params.kind, Sign.BLOCKS, says, "ask them first, or choose other nodes") for says in wrong]
 
 
 def _refused_evictions(seen: SeenPods, pods: set[str], at_once: int) -> list[Row]:

@@ -2,7 +2,8 @@
 
 It is real HTTP and real WebSockets, so that the official client's own requests are what is tested. Of Kubernetes it has
 what the product asks for: JSON patches that test before they replace, deletions with preconditions, evictions that
-budgets refuse, and a controller that makes a deleted pod anew with the template's image.
+budgets refuse, a controller that makes a deleted pod anew with the template's image, and a scheduler that knows one
+machine for each pod, and waits while that takes none.
 """
 
 from __future__ import annotations
@@ -48,6 +49,12 @@ class Server:
     uids: dict[str, str] = field(default_factory=dict)
     denied: set[tuple[str, str]] = field(default_factory=set)
     anew: bool = True
+    foreign: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Pods of other namespaces."""
+    moves: str | None = None
+    """A machine to which pods go whose own takes none."""
+    waiting: dict[str, str] = field(default_factory=dict)
+    """Pod → the machine for which it waits."""
     asked: list[str] = field(default_factory=list)
     backends: dict[str, tuple[str, int]] = field(default_factory=dict)
     """Pod → where its REST API really is."""
@@ -116,6 +123,27 @@ class Server:
         new["spec"]["containers"][0]["image"] = IMAGE
         self.pods[name] = new
         self.run(name)
+        self.place(name, new["spec"]["nodeName"])
+
+    def place(self, name: str, machine: str) -> None:
+        """Let the scheduler do what it does."""
+        pod = self.pods[name]
+        if not self.machines[machine].get("spec", {}).get("unschedulable"):
+            pod["spec"]["nodeName"] = machine
+            self.waiting.pop(name, None)
+            self.run(name)
+        elif self.moves is not None:
+            pod["spec"]["nodeName"] = self.moves
+        else:
+            self.waiting[name] = machine
+            pod["spec"].pop("nodeName", None)
+            pod["status"] |= {"containerStatuses": [], "conditions": [{"type": "Ready", "status": "False"}]}
+
+    def lend(self, name: str, namespace: str, machine: str, kind: str) -> None:
+        """A pod of somebody else's."""
+        owner = [{"kind": kind, "name": "x", "uid": uid(name), "controller": True}] if kind else []
+        meta = {"name": name, "namespace": namespace, "uid": uid(name), "ownerReferences": owner}
+        self.foreign[name] = {"metadata": meta, "spec": {"nodeName": machine}, "status": {"phase": "Running"}}
 
     def allowed(self, budget: dict[str, Any]) -> int:
         """How many pods of a budget may go now."""
@@ -136,7 +164,9 @@ def filled(server: Server) -> Server:
         spec = {"maxUnavailable": 1, "selector": selector}
         server.budgets[f"{owner}-pdb"] = {"metadata": {"name": f"{owner}-pdb"}, "spec": spec}
         for at, zone in enumerate("abc"):
-            server.machines[f"node-{zone}"] = {"metadata": {"name": f"node-{zone}", "labels": {ZONE_LABEL: zone}}}
+            name = f"node-{zone}"
+            meta = {"name": name, "uid": uid(name), "labels": {ZONE_LABEL: zone}}
+            server.machines[name] = {"metadata": meta, "spec": {}}
             ip = f"10.0.{number}.{at + 1}"
             server.make(f"{owner}-{at}", owner, zone=zone, claims=owner == SETS[1], ip=ip)
     return server
@@ -229,6 +259,11 @@ class _Handler(BaseHTTPRequestHandler):
         }
         if path in lists:
             what, items = lists[path]
+            (machine,) = query.get("fieldSelector", [""])
+            if machine:
+                where = machine.removeprefix("spec.nodeName=")
+                every = {**items, **there.foreign}
+                items = {name: pod for name, pod in every.items() if pod["spec"].get("nodeName") == where}
             if ("list", what) in there.denied or (path == "/api/v1/pods" and ("list", "all pods") in there.denied):
                 self._no(403, f"{what} is forbidden")
                 return
@@ -254,7 +289,13 @@ class _Handler(BaseHTTPRequestHandler):
         if kind == "namespaces" and name in there.uids and ("get", "namespaces") not in there.denied:
             self._answer(200, {"metadata": {"name": name, "uid": there.uids[name]}})
         elif kind == "nodes" and name in there.machines and ("get", "nodes") not in there.denied:
-            self._answer(200, there.machines[name])
+            if self.command == "PATCH" and (new := self._changed(there.machines[name], body)) is not None:
+                there.machines[name] = new
+                for pod, machine in list(there.waiting.items()):
+                    there.place(pod, machine)
+                self._answer(200, new)
+            if self.command == "GET":
+                self._answer(200, there.machines[name])
         elif ("get", kind) in there.denied:
             self._no(403, f"{kind} {name} is forbidden")
         else:
@@ -292,19 +333,31 @@ class _Handler(BaseHTTPRequestHandler):
             self._patched(name, pod, body)
 
     def _patched(self, name: str, pod: dict[str, Any], patch: list[dict[str, Any]]) -> None:
-        new = json.loads(json.dumps(pod))
+        if (new := self._changed(pod, patch)) is not None:
+            self.there.pods[name] = new
+            self.there.run(name)
+            self._answer(200, new)
+
+    def _changed(self, old: dict[str, Any], patch: list[dict[str, Any]]) -> dict[str, Any] | None:
+        """By a JSON patch (RFC 6902); None where it was refused, which is answered."""
+        new: dict[str, Any] = json.loads(json.dumps(old))
         for step in patch:
-            *above, last = [int(part) if part.isdigit() else part for part in step["path"].strip("/").split("/")]
+            parts = [part.replace("~1", "/").replace("~0", "~") for part in step["path"].strip("/").split("/")]
+            *above, last = [int(part) if part.isdigit() else part for part in parts]
             at: Any = new
-            for part in above:
-                at = at[part]
-            if step["op"] == "test" and at[last] != step["value"]:
+            try:
+                for part in above:
+                    at = at[part]
+                if step["op"] == "test" and at[last] != step["value"]:
+                    raise LookupError
+                if step["op"] == "remove":
+                    del at[last]
+                elif step["op"] != "test":
+                    at[last] = step["value"]
+            except LookupError:
                 self._no(422, f"the server rejected our request: testing {step['path']} failed")
-                return
-            at[last] = step["value"]
-        self.there.pods[name] = new
-        self.there.run(name)
-        self._answer(200, new)
+                return None
+        return new
 
     # ---- ways into pods: WebSocket, channels 0 data and 1 error, each begun by the port -------------------------
 

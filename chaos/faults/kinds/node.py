@@ -1,4 +1,4 @@
-"""Node faults: kill, stop, restart and upgrade (rolling), pause, and loss (an empty one joins)."""
+"""Node faults: kill, stop, drain, restart and upgrade (rolling), pause, and loss (an empty one joins)."""
 
 from __future__ import annotations
 
@@ -92,6 +92,24 @@ class NodeLoss(OnProcess):
 
     def describe(self) -> str:
         return f"lose {self.target.text} with all its data"
+
+
+class NodeDrain(OnProcess):
+    """Its machine is drained, as before maintenance: it takes no new pods, and the node is asked to leave it."""
+
+    kind = "node.drain"
+    noticing = "at once"
+    examples = ({"target": "node c-data"},)
+    proof = "the process that was there is gone, and its machine takes nothing new; later the node is in the cluster"
+    colour = "#b7791f"
+    others: tuple[str, ...] = Field(
+        default=(),
+        description="namespaces with pods on these machines that are hit too, for example [shop]: none of them gets "
+        "another pod there meanwhile",
+    )
+
+    def describe(self) -> str:
+        return f"drain the machine of {self.target.text}"
 
 
 class RestartEvidence(ProcessEvidence):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from chaos.base import paths
@@ -29,10 +29,14 @@ NOWHERE = "oschaos.invalid"
 """The registry of images that hold a node down: a name that never exists (RFC 2606, .invalid)."""
 ANOTHER_SECONDS = 60.0
 """Within which a controller has made the next pod."""
+FRESH_SECONDS, SHOWN = 1.0, 3
+MOVABLE = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController", "Job"})
+"""Controllers whose pods are placed by the scheduler, so that a machine which takes none is a loss to them."""
 KEEPS: Mapping[str, bool | None] = {
     "node.stop": None,
     "node.kill": True,
     "node.loss": False,
+    "node.drain": True,
     "node.restart": True,
     "zone.power_loss": True,
 }
@@ -105,6 +109,8 @@ class Pods:
         }
         self.client = client_of(target)
         self._last: tuple[float, Seen] | None = None
+        self._cordoned: set[str] = set()
+        """Machines that were cordoned or uncordoned by this object."""
 
     def look(self, *, fresh: float = 0.0) -> Seen:
         """All of them, as they were ``fresh`` seconds ago at most. Raises LabError."""
@@ -209,6 +215,89 @@ class Pods:
                 break
         return True
 
+    # ---- what is done to a machine -------------------------------------------------------------------------
+
+    def cordon(self, machine: str, mark: str) -> None:
+        """Let no new pod come to a machine, as ``kubectl cordon`` does, with our mark on it. Idempotent.
+
+        Raises FaultError where somebody else has done so already, or there is no such machine.
+        """
+        self._cordoned.add(machine)
+        there = self._machine(machine)
+        if there is None:
+            raise FaultError(f"there is no machine {machine}")
+        meta, spec = there["metadata"], there.get("spec") or {}
+        marks = meta.get("annotations") or {}
+        if marks.get(seen.DRAINED) == mark and spec.get("unschedulable"):
+            return
+        if spec.get("unschedulable"):
+            raise FaultError(f"machine {machine} takes no new pods already, by somebody else's doing")
+        at = f"/metadata/annotations/{_pointer(seen.DRAINED)}"
+        patch = [{"op": "test", "path": "/metadata/uid", "value": meta["uid"]}]
+        patch += [] if marks else [{"op": "add", "path": "/metadata/annotations", "value": {}}]
+        patch += [{"op": "add", "path": at, "value": mark}, {"op": "add", "path": "/spec/unschedulable", "value": True}]
+        self.client.core("patch_node", machine, patch, changes=True)
+
+    def uncordon(self, machine: str, mark: str) -> bool:
+        """Let new pods come to a machine again, if it still has our mark; whether it had. Raises LabError."""
+        self._cordoned.add(machine)
+        for last in range(AGAIN - 1, -1, -1):
+            there = self._machine(machine)
+            if there is None or (there["metadata"].get("annotations") or {}).get(seen.DRAINED) != mark:
+                return False
+            at = f"/metadata/annotations/{_pointer(seen.DRAINED)}"
+            patch = [{"op": "test", "path": at, "value": mark}, {"op": "remove", "path": at}]
+            if (there.get("spec") or {}).get("unschedulable"):
+                patch.append({"op": "remove", "path": "/spec/unschedulable"})
+            try:
+                self.client.core("patch_node", machine, patch, changes=True)
+            except Refused:  # it was changed in between
+                if not last:
+                    raise
+                time.sleep(0.2)
+            else:
+                break
+        return True
+
+    def cordoned(self, machine: str) -> bool:
+        """Whether a machine takes no new pods, by whose doing ever. Raises LabError."""
+        there = self._machine(machine)
+        return there is not None and bool((there.get("spec") or {}).get("unschedulable"))
+
+    def _machine(self, name: str) -> Any:
+        return self.client.found("read_node", name)
+
+    def neighbours(self, machine: str) -> dict[str, tuple[str, ...]]:
+        """Namespace → pods on a machine that a drain would hit and that are none of this cluster's. Those of
+        DaemonSets stay (they tolerate it), as do those that no controller made and those that have ended."""
+        mine = set(self.of_nodes.values())
+        found: dict[str, list[str]] = {}
+        listed = self.client.core("list_pod_for_all_namespaces", field_selector=f"spec.nodeName={machine}")["items"]
+        for item in listed:
+            meta = item["metadata"]
+            space, name = str(meta["namespace"]), str(meta["name"])
+            kinds = {each["kind"] for each in meta.get("ownerReferences") or () if each.get("controller", True)}
+            over = (item.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+            if kinds and kinds <= MOVABLE and not over and not (space == self.file.namespace and name in mine):
+                found.setdefault(space, []).append(name)
+        return {space: tuple(sorted(names)) for space, names in sorted(found.items())}
+
+    def beside(self, hit: Mapping[str, Pod], accepted: Collection[str]) -> list[str]:
+        """Whom a drain of the machines of these nodes' pods would hit beside them, in words: nodes of this cluster that
+        it does not name, and pods of namespaces that are not ``accepted``. Raises LabError."""
+        wrong = []
+        known = {pod: node for node, pod in self.of_nodes.items()}
+        everyone = self.look(fresh=FRESH_SECONDS).pods
+        for machine in sorted({pod.machine for pod in hit.values() if pod.machine}):
+            mine = {known[name] for name, pod in everyone.items() if pod.machine == machine and name in known}
+            if also := sorted(mine - set(hit)):
+                wrong.append(f"{', '.join(also)} would be drained from {machine} too: name it as well")
+            for space, names in self.neighbours(machine).items():
+                if space not in accepted:
+                    some = ", ".join(names[:SHOWN]) + (" and more" if len(names) > SHOWN else "")
+                    wrong.append(f"{some} of namespace {space} would get no other pod on {machine}: others: [{space}]")
+        return wrong
+
     def _set_image(self, node: str, uid: str, image: str, other: str) -> None:
         """``image`` → ``other`` in the node's container of the pod of this uid: the API server compares, and changes
         nothing where either is another."""
@@ -244,12 +333,29 @@ class Pods:
             raise LabError(f"pod {self._name(node)} is not ready after {seconds:.0f} s: {last}")
 
     def left(self, made: Callable[[str], bool]) -> list[str]:
-        """Pods that still have an image of ours, in words; empty: none. ``made``: whether a mark is meant."""
-        return [
+        """Pods that still have an image of ours, and machines that still take no new pods, in words; empty: none.
+        ``made``: whether a mark is meant."""
+        seen_now = self.look()
+        found = [
             f"pod {pod.name} still has the image {pod.image}"
-            for pod in self.look().pods.values()
+            for pod in seen_now.pods.values()
             if held(pod) and made(pod.image)
         ]
+        marks = dict(seen_now.drained)
+        for machine in sorted(self._cordoned - marks.keys()):
+            there = self._machine(machine)
+            marks |= {machine: each} if there and (each := _mark_of(there)) else {}
+        return found + [f"machine {name} still takes no new pods" for name, mark in marks.items() if made(mark)]
+
+
+def _pointer(key: str) -> str:
+    """A key as a part of a JSON pointer (RFC 6901)."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _mark_of(machine: Mapping[str, Any]) -> str | None:
+    found = (machine["metadata"].get("annotations") or {}).get(seen.DRAINED)
+    return None if found is None else str(found)
 
 
 def unfit(pod: Pod, kind: str) -> str | None:

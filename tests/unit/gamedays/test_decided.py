@@ -71,7 +71,7 @@ SLOWER = {"slower": "3x", "fewer": "50%"}
 WHOLE: dict[str, Any] = {
     "description": "every part",
     "endpoints": ["https://127.0.0.1:9"],
-    "access": ACCESS,
+    "access": {**ACCESS, "tls_name": "es"},
     "nodes": {
         name: {"zone": zone, "roles": ["data"], "url": f"https://10.0.0.{n}:9", "ssh": name, "addresses": f"10.0.0.{n}"}
         for n, (name, zone) in enumerate((("es-a", "a"), ("es-b", "b")), 1)
@@ -240,7 +240,7 @@ def test_every_field_of_every_model_is_in_the_digest_or_left_out_with_a_reason(t
 NO_FILES = {
     "Existing": "file",
     "ExistingFile": "name description endpoints opensearch nodes load_balancers hooks prefix notes settings",
-    "AccessFile": "user password certificate key",
+    "AccessFile": "user password tls_name certificate key",
     "SigV4File": "region profile",
     "Identity": "cluster_uuid cluster_name",
     "Zones": "attribute names",

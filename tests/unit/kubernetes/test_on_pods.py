@@ -19,7 +19,7 @@ from chaos.commands.on_kubernetes import Where
 from chaos.faults.fault import Fault, Grade
 from chaos.faults.moves import Move
 from chaos.kubernetes import rights
-from chaos.providers.kubernetes import PROVIDER, Anew, Held
+from chaos.providers.kubernetes import PROVIDER, Anew, Drained, Held
 from chaos.registry import FAULTS, PROVIDERS, load_experiment, ready
 from chaos.run import on_target, reaching
 from chaos.run.on_target import OnTarget
@@ -303,3 +303,103 @@ def test_a_watch_that_breaks_ends_the_run() -> None:
 def test_evidence_without_moves_proves_nothing(lab: ExistingTarget) -> None:
     held = Held(Shown(True), {}, anew=False, bare=False)  # type: ignore[arg-type]
     assert not held.in_effect(lab).proven and not held.gone(lab).proven
+
+
+# ---- a machine that is drained -----------------------------------------------------------------------------------
+
+
+def drain(lab: ExistingTarget, there: Server, **given: Any) -> tuple[Fault, list[tuple[Move, Move]]]:
+    """Of the machine of b-data; that of the cluster manager beside it is another one."""
+    there.pods[MANAGER]["spec"]["nodeName"] = "node-c"
+    lab.pods._last = None  # type: ignore[union-attr]
+    made = fault(lab, "node.drain", **given)
+    return made, moves(lab, made)
+
+
+@pytest.mark.parametrize("elsewhere", [None, "node-a"])
+def test_a_drained_machine_takes_nothing_and_its_pod_waits_or_runs_elsewhere_until_it_is_uncordoned(
+    lab: ExistingTarget, there: Server, elsewhere: str | None
+) -> None:
+    before, there.moves = pod(there)[0], elsewhere
+    made, ((cordon, uncordon), (evict, nothing)) = drain(lab, there)
+    assert made.in_order and cordon.arguments["machine"] == "node-b"
+    evidence = made.evidence()
+    evidence._own = Shown(True)  # type: ignore[attr-defined]
+    assert not evidence.in_effect(lab).proven, "nothing was done yet, whatever is seen"
+    for _ in range(2):
+        cordon.apply(lab)
+    assert there.machines["node-b"]["spec"] == {"unschedulable": True}
+    assert not evidence.in_effect(lab).proven, "its pod is still there"
+    evict.apply(lab)
+    lab.pods._last = None  # type: ignore[union-attr]
+    assert evidence.in_effect(lab).proven and not evidence.gone(lab).proven
+    assert pod(there)[0] != before and there.pods[DATA]["spec"].get("nodeName") == elsewhere
+    mark = cordon.arguments["mark"]
+    assert lab.pods is not None
+    assert lab.pods.left(lambda each: each == mark) == ["machine node-b still takes no new pods"]
+    assert lab.pods.left(lambda each: False) == []
+    nothing.apply(lab)
+    assert uncordon.apply(lab) is True and uncordon.apply(lab) is False
+    assert there.machines["node-b"]["spec"] == {} == there.machines["node-b"]["metadata"]["annotations"]
+    lab.pods._last = None
+    assert evidence.gone(lab).proven and not evidence.in_effect(lab).proven
+    assert lab.pods.left(lambda each: True) == []
+
+
+def test_a_machine_that_somebody_else_has_cordoned_is_theirs(lab: ExistingTarget, there: Server) -> None:
+    _, ((cordon, uncordon), _) = drain(lab, there)
+    there.machines["node-b"]["spec"]["unschedulable"] = True
+    with pytest.raises(FaultError, match="takes no new pods already, by somebody else's doing"):
+        cordon.apply(lab)
+    assert uncordon.apply(lab) is False and there.machines["node-b"]["spec"]["unschedulable"] is True
+
+
+def test_one_that_was_uncordoned_by_somebody_else_or_is_gone_is_no_error(lab: ExistingTarget, there: Server) -> None:
+    _, ((cordon, uncordon), _) = drain(lab, there)
+    cordon.apply(lab)
+    del there.machines["node-b"]["spec"]["unschedulable"]
+    evidence = Drained(Shown(True), {})  # type: ignore[arg-type]
+    assert not evidence.in_effect(lab).proven and not evidence.gone(lab).proven
+    assert uncordon.apply(lab) is True and "annotations" in there.machines["node-b"]["metadata"]
+    del there.machines["node-b"]
+    assert uncordon.apply(lab) is False
+
+
+def test_a_drain_is_refused_for_whoever_else_is_there_until_they_are_named(
+    lab: ExistingTarget, there: Server, tmp_path: Path
+) -> None:
+    there.lend("web-1", "shop", "node-b", "ReplicaSet")
+    there.lend("agent-1", "system", "node-b", "DaemonSet")
+    there.lend("static-1", "system", "node-b", "")
+    there.lend("web-2", "shop", "node-a", "ReplicaSet")
+    with pytest.raises(FaultError, match=f"{MANAGER} would be drained from node-b too: name it as well"):
+        moves(lab, fault(lab, "node.drain"))
+    with pytest.raises(
+        FaultError, match=r"^web-1 of namespace shop would get no other pod on node-b: others: \[shop\]$"
+    ):
+        drain(lab, there)
+    assert len(drain(lab, there, others=["shop"])[1]) == 2
+    (row,) = refused(lab, tmp_path, "node.drain: {target: node b-data}")
+    assert row.startswith("node.drain: web-1 of namespace shop")
+    assert refused(lab, tmp_path, "node.drain: {target: node b-data, others: [shop]}") == []
+
+
+def test_a_drain_needs_its_rights_and_a_budget_that_lets_its_pods_go(
+    lab: ExistingTarget, there: Server, tmp_path: Path
+) -> None:
+    drain(lab, there)
+    for right in (("patch", "nodes"), ("create", "pods/eviction")):
+        there.denied = {right}
+        (row,) = refused(lab, tmp_path, "node.drain: {target: node b-data}")
+        assert row.startswith(f"rights: not allowed: {' '.join(right)}")
+    there.denied = {("list", "all pods")}
+    assert any("forbidden" in row for row in refused(lab, tmp_path, "node.drain: {target: node b-data}"))
+    there.denied = set()
+    there.budgets[f"{SETS[1]}-pdb"]["spec"]["maxUnavailable"] = 0
+    (row,) = refused(lab, tmp_path, "node.drain: {target: node b-data}")
+    assert "lets 0 of its pods go now" in row
+    _, ((cordon, uncordon), (evict, _)) = drain(lab, there)
+    cordon.apply(lab)
+    with pytest.raises(FaultError, match="a budget refuses the eviction"):
+        evict.apply(lab)
+    assert uncordon.apply(lab) is True
