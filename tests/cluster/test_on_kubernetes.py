@@ -170,6 +170,53 @@ def _in_zone(file: Path, zone: str, role: str) -> str:
     return str(name)
 
 
+DRAIN = "node.drain: {target: zone b, others: [others, shop]}"
+
+
+def cordoned(api: Api) -> list[str]:
+    """Machines that take no new pods."""
+    machines = api.get("/api/v1/nodes")["items"]
+    return [each["metadata"]["name"] for each in machines if each["spec"].get("unschedulable")]
+
+
+def zonal(box: Box, folder: Path) -> Path:
+    """A target on which a zone may be hit."""
+    file = target(box, folder)
+    file.write_text(file.read_text().replace("rung: node\n", "rung: zone\n"))
+    return file
+
+
+def test_a_machine_is_drained_once_all_who_are_on_it_are_named_and_takes_pods_again(box: Box, tmp_path: Path) -> None:
+    api = box.api()
+    assert wait_until(lambda: whole(api), 120, every=0.5)
+    file, before = zonal(box, tmp_path), uids(api)
+    unasked = experiment(tmp_path, "node.drain: {target: zone b}")
+    code, output = cli("run", unasked, "--on", file, "--out", tmp_path / "refused", "--yes")
+    assert code == Exit.USAGE and "would get no other pod on" in output and cordoned(api) == [], output
+    code, output = cli("run", experiment(tmp_path, DRAIN), "--on", file, "--out", tmp_path / "run", "--yes",
+                       timeout=300)  # fmt: skip
+    assert code in (Exit.PASS, Exit.INCONCLUSIVE) and "clean-up: clean" in output, output
+    assert "proven" in output and "not proven" not in output, output
+    assert cordoned(api) == [] and wait_until(lambda: whole(api), 150, every=0.5)
+    after = uids(api)
+    both = {_in_zone(file, "b", role) for role in ("data", "cluster_manager")}
+    assert {name for name in before if after[name] != before[name]} == both
+
+
+def test_a_killed_runner_leaves_no_machine_cordoned(box: Box, tmp_path: Path) -> None:
+    api = box.api()
+    assert wait_until(lambda: whole(api), 120, every=0.5)
+    file = zonal(box, tmp_path)
+    running = Cli("run", experiment(tmp_path, DRAIN), "--on", file, "--yes", "--out", tmp_path / "run")
+    assert wait_until(lambda: bool(cordoned(api)), 150, every=0.1)
+    running.signal(signal.SIGKILL)
+    running.process.wait(20)
+    assert wait_until(lambda: not cordoned(api), 60, every=0.2), "the keeper undoes it"
+    assert wait_until(lambda: whole(api), 150, every=0.5)
+    code, output = cli("recover", timeout=120)
+    assert code == Exit.PASS, output
+
+
 def test_a_killed_runner_leaves_no_pod_held(box: Box, tmp_path: Path) -> None:
     api = box.api()
     assert wait_until(lambda: whole(api), 120, every=0.5)
