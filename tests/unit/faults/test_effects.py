@@ -9,7 +9,7 @@ import pytest
 from seen import Seen
 
 from chaos.faults import effects
-from chaos.faults.effects import CutOff, NodeEffects, Restarted, not_back
+from chaos.faults.effects import CutOff, Left, NodeEffects, Restarted, not_back
 from chaos.faults.evidence import Look
 
 KILLED, OTHERS = "c-data", ("a-cm", "b-cm", "c-cm", "a-data", "b-data")
@@ -285,3 +285,39 @@ def test_a_restart_is_gone_when_the_node_lives(lab: Any) -> None:
     assert not evidence.gone(lab).proven
     lab.kill()
     assert evidence.gone(lab).proven
+
+
+@pytest.mark.parametrize(
+    ("change", "proven"),
+    [
+        (lambda lab: None, False),
+        (lambda lab: lab.kill(KILLED), True),
+        (lambda lab: lab.again(KILLED), True),  # another process runs in its place, on another machine
+        (lambda lab: (lab.again(KILLED), lab.known.update({("a-cm", KILLED): 0})), False),  # one has the old one
+        (lambda lab: lab.shut.add(KILLED), False),  # only we do not reach it
+        (lambda lab: (lab.kill(KILLED), lab.slow.update(OTHERS)), False),  # nobody says
+        (lambda lab: (lab.kill(KILLED), lab.lost.add("b-cm")), False),  # another is lost
+    ],
+    ids=["nothing", "dead", "elsewhere", "an old view", "out of reach", "nobody says", "another is lost"],
+)
+def test_a_node_that_left_is_one_whose_process_nobody_has_any_more(lab: Any, change: Any, proven: bool) -> None:
+    evidence = Left([KILLED])
+    assert evidence.before(lab).proven and evidence.holds
+    change(lab)
+    assert evidence.in_effect(lab).proven is evidence.held(lab).proven is proven
+    if proven:
+        turn = evidence.still(lab)
+        assert turn is not None and turn.proven
+    lab.slow.clear()
+    lab.lost.clear()
+    lab.shut.clear()
+    lab.kill()
+    assert evidence.gone(lab).proven
+
+
+def test_a_process_that_nobody_knew_before_has_not_left(lab: Any) -> None:
+    lab.known = {("a-cm", KILLED): 5}
+    evidence = Left([KILLED])
+    assert not evidence.before(lab).proven
+    lab.kill(KILLED)
+    assert not evidence.in_effect(lab).proven
