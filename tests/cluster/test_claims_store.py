@@ -10,15 +10,15 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from claimskit import INDEX, ask, bulk, copies, create, drop, hits, lab_of
-from clusterkit import lifecycle
+from clusterkit import failed, lifecycle
 
 from chaos.base.waiting import wait_until
-from chaos.faults.lifecycle import Lifecycle
-from chaos.opensearch.views import administer, await_green
+from chaos.opensearch.views import administer
 from chaos.registry import FAULTS, ready
 from chaos.targets.labs.local import LocalLab
 
@@ -43,11 +43,6 @@ def _no_index_is_left(lab: LocalLab) -> Iterator[None]:
     drop(lab)
 
 
-@pytest.fixture
-def cycle(lab: LocalLab, tmp_path: Path) -> Lifecycle:
-    return lifecycle(lab, tmp_path)
-
-
 def texts(number: int = DOCUMENTS) -> list[tuple[str | None, dict[str, str]]]:
     """Some 10 KB each, which no codec makes smaller than half."""
     return [(f"n{n}", {"text": secrets.token_hex(5000)}) for n in range(number)]
@@ -57,10 +52,38 @@ def translogs(lab: LocalLab) -> set[str]:
     return {key for key in lab.keys("store", 10) if "/translog/data/" in key}
 
 
-def lost(lab: LocalLab, cycle: Lifecycle, node: str) -> None:
-    """The node is killed and its folder emptied."""
+@contextmanager
+def lost(lab: LocalLab, folder: Path, node: str) -> Iterator[str]:
+    """The node is killed and its folder emptied; an empty one starts in its place at the end. Who can be asked."""
     params = FAULTS["node.loss"].model_validate({"target": f"node {node}"})
-    assert cycle.inject(ready("f1", params, lab, seed=1, elected=None))
+    cycle = lifecycle(lab, folder)
+    try:
+        assert cycle.inject(ready("f1", params, lab, seed=1, elected=None)), failed(folder, "effect")
+        yield next(each.name for each in lab.topology.data_nodes if each.name != node)
+    finally:
+        cycle.undo("f1")
+
+
+def states(lab: LocalLab, asked: str) -> dict[str, str]:
+    """The states of an index's copies by who has them; those without a place have none."""
+    status, answer = ask(lab, asked, "GET", f"/_cat/shards/{INDEX}?format=json")
+    assert status == 200, answer
+    return {str(copy["node"] or number): str(copy["state"]) for number, copy in enumerate(answer)}
+
+
+def restore(lab: LocalLab, asked: str) -> None:
+    """By an operator's hand, and until the index is green."""
+    body = {"indices": [INDEX]}
+    status, answer = ask(lab, asked, "POST", "/_remotestore/_restore?wait_for_completion=false", body)
+    assert status in (200, 202), answer
+    path = f"/_cluster/health/{INDEX}?wait_for_status=green&timeout={RESTORE_SECONDS}s"
+    assert ask(lab, asked, "GET", path, timeout=RESTORE_SECONDS + 10)[1]["status"] == "green"
+
+
+def count(lab: LocalLab, asked: str) -> int:
+    status, answer = ask(lab, asked, "POST", f"/{INDEX}/_search?size=0", {"track_total_hits": True})
+    assert status == 200, answer
+    return int(answer["hits"]["total"]["value"])
 
 
 def test_or_1_an_answered_write_is_in_the_store_already(lab: LocalLab) -> None:
@@ -75,7 +98,7 @@ def test_or_1_an_answered_write_is_in_the_store_already(lab: LocalLab) -> None:
 
 
 def test_or_2_and_or_20_without_a_replica_nothing_is_lost_and_no_search_is_answered_meanwhile(
-    lab: LocalLab, cycle: Lifecycle
+    lab: LocalLab, tmp_path: Path
 ) -> None:
     """An index that is not written any more loses its replica, and then the node with its one copy."""
     create(lab, UNREFRESHED)
@@ -83,41 +106,29 @@ def test_or_2_and_or_20_without_a_replica_nothing_is_lost_and_no_search_is_answe
     assert administer(lab, "PUT", f"/{INDEX}/_settings", {"number_of_replicas": 0})[0] == 200
     assert wait_until(lambda: len(copies(lab, "r")) == 0, 30, every=0.2)
     (node,) = copies(lab, "p")
-    asked = next(each.name for each in lab.topology.data_nodes if each.name != node)
-    lost(lab, cycle, node)
-    assert wait_until(lambda: ask(lab, asked, "GET", f"/{INDEX}/_search")[0] == 503, 60, every=0.2)
-    status, answer = administer(lab, "POST", "/_remotestore/_restore?wait_for_completion=false", {"indices": [INDEX]})
-    assert status in (200, 202), answer
-    assert await_green(lab, RESTORE_SECONDS)[0] and hits(lab) == DOCUMENTS
-    assert cycle.undo("f1")
+    with lost(lab, tmp_path, node) as asked:
+        assert wait_until(lambda: ask(lab, asked, "GET", f"/{INDEX}/_search")[0] == 503, 60, every=0.2)
+        restore(lab, asked)
+        assert count(lab, asked) == DOCUMENTS
 
 
 def test_or_3_a_lost_node_s_only_copy_comes_back_when_somebody_asks_for_it_and_not_by_itself(
-    lab: LocalLab, cycle: Lifecycle
+    lab: LocalLab, tmp_path: Path
 ) -> None:
     create(lab, {**UNREFRESHED, "number_of_replicas": 0})
     bulk(lab, texts())
     (node,) = copies(lab, "p")
-    lost(lab, cycle, node)
-    began = time.monotonic()
-    assert wait_until(lambda: copies_without_a_place(lab) == 1, 60, every=0.2)
-    came = wait_until(lambda: copies_without_a_place(lab) == 0, BY_ITSELF_SECONDS, every=1.0)
-    assert not came, f"it came back by itself after {time.monotonic() - began:.0f} s"
-    administer(lab, "POST", "/_remotestore/_restore?wait_for_completion=false", {"indices": [INDEX]})
-    assert await_green(lab, RESTORE_SECONDS)[0]
-    administer(lab, "POST", f"/{INDEX}/_refresh")
-    assert hits(lab) == DOCUMENTS
-    assert cycle.undo("f1")
+    with lost(lab, tmp_path, node) as asked:
+        assert wait_until(lambda: set(states(lab, asked).values()) == {"UNASSIGNED"}, 60, every=0.2)
+        began = time.monotonic()
+        came = wait_until(lambda: set(states(lab, asked).values()) == {"STARTED"}, BY_ITSELF_SECONDS, every=1.0)
+        assert not came, f"it came back by itself after {time.monotonic() - began:.0f} s"
+        restore(lab, asked)
+        ask(lab, asked, "POST", f"/{INDEX}/_refresh")
+        assert count(lab, asked) == DOCUMENTS
 
 
-def copies_without_a_place(lab: LocalLab) -> int:
-    status, answer = administer(lab, "GET", f"/_cat/shards/{INDEX}?format=json")
-    return sum(copy["state"] != "STARTED" for copy in answer) if status == 200 else 0
-
-
-def test_or_3_with_a_replica_a_lost_copy_is_made_again_from_the_store_by_itself(
-    lab: LocalLab, cycle: Lifecycle
-) -> None:
+def test_or_3_with_a_replica_a_lost_copy_is_made_again_from_the_store_by_itself(lab: LocalLab, tmp_path: Path) -> None:
     """One zone has no copy, and its node takes the lost one's place: the store's layer saw it ask for segments."""
     create(lab, {**UNREFRESHED, "refresh_interval": "1s"})
     bulk(lab, texts(), more="?refresh=true")
@@ -125,12 +136,11 @@ def test_or_3_with_a_replica_a_lost_copy_is_made_again_from_the_store_by_itself(
     (third,) = {each.name for each in lab.topology.data_nodes} - {primary, replica}
     record = lab.requests("store")
     record.more()
-    lost(lab, cycle, primary)
-    assert wait_until(lambda: sorted([*copies(lab, "p"), *copies(lab, "r")]) == sorted([replica, third]), 90, every=1.0)
-    assert wait_until(lambda: copies_without_a_place(lab) == 0, 90, every=0.5)
-    assert hits(lab) == DOCUMENTS == hits(lab, node=third)
-    assert fetched(record.more())[third] > 0
-    assert cycle.undo("f1")
+    with lost(lab, tmp_path, primary):
+        # copies of a node that left wait for a minute before they are made elsewhere (delayed_timeout)
+        assert wait_until(lambda: states(lab, third) == {replica: "STARTED", third: "STARTED"}, 150, every=1.0)
+        assert count(lab, third) == DOCUMENTS
+        assert fetched(record.more())[third] > 0
 
 
 def fetched(rows: list[dict]) -> Counter[str]:
