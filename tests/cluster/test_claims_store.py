@@ -27,7 +27,7 @@ WRITES, DOCUMENTS = 10, 40
 UNREFRESHED = {"number_of_shards": 1, "number_of_replicas": 1, "refresh_interval": "-1"}
 BY_ITSELF_SECONDS = 45.0
 """So long a red index is left alone, longer than three retries of its allocation."""
-RESTORE_SECONDS = 90.0
+RESTORE_SECONDS = 90
 
 
 @pytest.fixture(scope="module")
