@@ -162,6 +162,7 @@ def test_certificates_that_end_soon_are_found_by_who_may_ask(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, valid: timedelta, status: Status
 ) -> None:
     monkeypatch.setattr(certificates, "VALID", valid)
+    monkeypatch.setattr(certificates.Authority._begun, "__defaults__", (valid,))  # the authority's own is told too
     with made(SECURED, tmp_path) as lab:
         client = NodeClient(lab.administration("a-all"), access=security.transport(lab.folder, security.USER))
         sheet = cluster.read(lambda question: client.request("GET", question.path), "the lab")
