@@ -61,7 +61,7 @@ def found(folder: Path, out: Path, lie: str, refresh: str = "1s") -> dict[str, f
     return measured
 
 
-def test_a_store_that_forgets_files_of_segments_is_found_by_both_and_its_cluster_lives_on(tmp_path: Path, out: Path):
+def test_a_store_that_forgets_files_of_segments_is_found(tmp_path: Path, out: Path):
     measured = found(tmp_path, out, "forgets-segments")
     assert (measured["store.missing"] or 0) > 0, measured
 
