@@ -101,6 +101,10 @@ class NodeDrain(OnProcess):
     noticing = "at once"
     examples = ({"target": "node c-data"},)
     proof = "the process that was there is gone, and its machine takes nothing new; later the node is in the cluster"
+    holding = (
+        "every two seconds one of the others, in turn, is asked whom it has for a member; before the undo all of its "
+    )
+    holding += "proof too"
     colour = "#b7791f"
     others: tuple[str, ...] = Field(
         default=(),

@@ -145,7 +145,8 @@ def asked_of_managers(sheet: Sheet, workload: Workload) -> Found:
         if action in COSTS
     }
     dearest = sorted((each for each in shares if shares[each]), key=shares.__getitem__, reverse=True)[:SHOWN_CALLS]
-    value = f"{sum(shares.values()):.2g} % of {text.plural(smallest, 'processor')} in {sheet.usage.since / 3600:.2g} h"
+    value = f"{sum(shares.values()):.2g} % of {text.plural(smallest, 'processor')}, counted over "
+    value += f"{sheet.usage.since / 3600:.2g} h"
     value += "".join(f"; {_call(each)} {sheet.usage.rates[each]:.2g}/s {shares[each]:.2g} %" for each in dearest)
     others = [
         action

@@ -243,6 +243,7 @@ def kubernetes(file: ExistingFile, seen: Seen) -> Iterator[Row]:
     yield _pods_of_nodes(file, seen, seen.pods)
     yield _machines(file, seen.pods)
     left = [f"pod {pod.name} has the image {pod.image}" for pod in seen.pods.pods.values() if held(pod)]
+    left += [f"machine {name} takes no new pods ({mark})" for name, mark in seen.pods.drained.items()]
     if left:
         yield _row("left of a run", left, "", "opensearch-chaos recover --on this file", Sign.BLOCKS)
     yield _row("rollout", moved(seen.pods), "no pod is being replaced, and all are ready", "wait", Sign.BLOCKS)

@@ -17,7 +17,7 @@ from chaos.base.errors import FaultError, InvalidInput, LabError, Unanswered
 from chaos.commands.on_kubernetes import Where, drafted
 from chaos.definitions.existing import Existing
 from chaos.kubernetes.client import UNKNOWN, Refused
-from chaos.kubernetes.seen import Seen
+from chaos.kubernetes.seen import DRAINED, Seen
 from chaos.run.pods_of_others import by_others
 from chaos.targets.existing import compare, pods, radius
 from chaos.targets.existing.compare import Row, Sign
@@ -124,6 +124,10 @@ def ours_left(cluster: Cluster) -> None:
     cluster.server.pods[DATA]["spec"]["containers"][0]["image"] = mark("run", "f1")
 
 
+def a_machine_left(cluster: Cluster) -> None:
+    cluster.server.machines["node-b"]["metadata"]["annotations"] = {DRAINED: mark("run", "f1")}
+
+
 def unreadable(cluster: Cluster) -> None:
     cluster.server.denied.add(("list", "pods"))
 
@@ -139,6 +143,7 @@ def unreadable(cluster: Cluster) -> None:
         (another_zone, "machines", Sign.DIFFERS, "is on a machine of zone c, and its node says b"),
         (rolling, "rollout", Sign.BLOCKS, f"{SETS[1]} is being rolled out"),
         (ours_left, "left of a run", Sign.BLOCKS, "oschaos.invalid/"),
+        (a_machine_left, "left of a run", Sign.BLOCKS, "machine node-b takes no new pods (oschaos.invalid/run-f1"),
         (unreadable, "Kubernetes", Sign.UNKNOWN, "403"),
     ],
 )

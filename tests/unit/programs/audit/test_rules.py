@@ -305,7 +305,7 @@ def test_calls_are_counted_in_their_own_time_and_a_call_more_never_grades_better
     assert grades == [Status.OK, Status.OK, Status.WARN, Status.FAIL]
     unmeasured = Usage({"cat_nodes_action": 7.0, "get_action": 5000.0}, 3600.0)
     said = value(replace(healthy(), usage=unmeasured), "managers.asked")
-    assert said == "0 % of 2 processors in 1 h; not measured: cat_nodes 7/s"
+    assert said == "0 % of 2 processors, counted over 1 h; not measured: cat_nodes 7/s"
 
 
 def test_more_shards_or_fewer_processors_of_managers_never_grade_better() -> None:

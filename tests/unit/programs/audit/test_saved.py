@@ -75,7 +75,7 @@ def test_certificates_are_unknown_to_who_may_not_ask_and_never_ok() -> None:
 def test_who_asks_most_is_told_from_the_counts_of_a_real_cluster() -> None:
     """They are of a lab in the middle of a run, which the other answers are not of."""
     row = rows(ANSWERS / "clean")["managers.asked"]
-    assert row.status is Status.OK and "nodes_stats 4/s" in row.value and "in 0.16 h" in row.value, row.value
+    assert row.status is Status.OK and "nodes_stats 4/s" in row.value and "counted over 0.16 h" in row.value, row.value
 
 
 def test_an_answer_that_was_not_saved_is_unknown_by_its_name(tmp_path: Path) -> None:
