@@ -36,6 +36,9 @@ TRIED = 50
 """Documents of each kind of id that are looked at before a workload is taken."""
 SIZED = 200
 """Documents by whose sizes all are reckoned."""
+PATIENT: Mapping[str, Any] = {"chunk_size": 500, "max_retries": 8, "initial_backoff": 0.5, "max_backoff": 8}
+"""Bulks of documents before the load, and how they wait where a node refuses with 429, as a small heap does under many
+of them: 0.5 s, then twice as long each time up to 8 s, some 40 s in all."""
 
 
 Asked = str | int
@@ -195,7 +198,7 @@ class Workload(ABC):
         actions = self._actions(str(to["index"]), documents, keys)
         documents += keys
         try:
-            _, failures = bulk(client, actions, chunk_size=500, raise_on_error=False, request_timeout=60, **to)
+            _, failures = bulk(client, actions, raise_on_error=False, request_timeout=60, **PATIENT, **to)
             client.indices.refresh(index=index, request_timeout=60)
             # of the primaries: a refresh makes documents visible there, and with segment replication nowhere else yet
             found = client.count(index=index, request_timeout=60, preference="_primary")["count"]
