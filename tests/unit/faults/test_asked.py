@@ -192,6 +192,7 @@ def speaking(secret: Path, *, answers: bool, late: float = 0.0) -> tuple[socket.
             if not answers:
                 held.append(accepted)
                 continue
+            accepted.recv(1, socket.MSG_PEEK)  # who asks has begun to count
             time.sleep(late)  # as a link makes it
             with suppress(OSError), context.wrap_socket(accepted, server_side=True) as secured:
                 secured.recv(1)
