@@ -8,6 +8,7 @@ once its controller has made it anew, the next connection comes to the new one.
 
 from __future__ import annotations
 
+import errno
 import argparse
 import hashlib
 import json
@@ -33,6 +34,8 @@ PROGRAM = "chaos.kubernetes.forwarding"
 START_SECONDS = 20.0
 LINGER_SECONDS = 3.0
 """How long it stays without users: one command follows another."""
+FREED_SECONDS = LINGER_SECONDS + 2.0
+"""Within which ways that a command before this one left behind have ended."""
 TAKEN_SECONDS = 10.0
 """That an address is waited for which the last one for another version of the file still has."""
 PIECE = 1 << 16
@@ -58,6 +61,18 @@ class Ways:
         return Client(self.context, None if self.kubeconfig is None else Path(self.kubeconfig))
 
 
+def _listening(host: str, port: int) -> socket.socket:
+    """A socket at an address, once whoever lingers there has left it. Raises OSError where somebody stays."""
+    deadline = time.monotonic() + FREED_SECONDS
+    while True:
+        try:
+            return socket.create_server((host, port), backlog=128)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
 # ---- the listeners -----------------------------------------------------------------------------------------------
 
 
@@ -71,7 +86,7 @@ class Listeners:
         for address, pod in ways.pods.items():
             host, _, port = address.rpartition(":")
             try:
-                server = socket.create_server((host, int(port)), backlog=128)
+                server = _listening(host, int(port))
             except OSError as error:
                 self.close()
                 raise LabError(

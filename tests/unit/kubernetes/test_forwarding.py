@@ -102,7 +102,14 @@ def test_a_way_that_cannot_be_opened_ends_its_connection_and_the_next_is_tried(t
         listeners.close()
 
 
-def test_an_address_that_is_taken_is_an_error_that_names_it(ways: Ways) -> None:
+def test_an_address_that_is_still_held_by_the_ways_of_a_command_before_is_waited_for(ways: Ways) -> None:
+    lingering = socket.create_server(("127.0.0.1", port_of(ways)))
+    threading.Timer(0.5, lingering.close).start()
+    Listeners(ways).close()
+
+
+def test_an_address_that_is_taken_is_an_error_that_names_it(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forwarding, "FREED_SECONDS", 0.3)
     with (
         socket.create_server(("127.0.0.1", port_of(ways))),
         pytest.raises(LabError, match=f"cannot begin at 127.0.0.1:{port_of(ways)}"),
