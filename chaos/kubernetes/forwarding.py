@@ -8,8 +8,8 @@ once its controller has made it anew, the next connection comes to the new one.
 
 from __future__ import annotations
 
-import errno
 import argparse
+import errno
 import hashlib
 import json
 import os
