@@ -212,7 +212,7 @@ class Restarted(NodeEffects):
 
 
 class Left(NodeEffects):
-    """Nodes whose processes of before nobody has for members any more, whether or not others run in their place."""
+    """Nodes whose earlier processes are members for no other node, whether or not new ones run in their place."""
 
     def __init__(self, nodes: Iterable[str]) -> None:
         super().__init__(nodes)

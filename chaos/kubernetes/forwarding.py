@@ -62,7 +62,7 @@ class Ways:
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """A socket at an address, once whoever lingers there has left it. Raises OSError where somebody stays."""
+    """A socket at an address, once an earlier command's ways there have ended. Raises OSError where it stays taken."""
     deadline = time.monotonic() + FREED_SECONDS
     while True:
         try:

@@ -21,7 +21,7 @@ from chaos.faults.moves import Move, Reversible, operation
 from chaos.faults.offers import Aim, Means, Provider
 from chaos.faults.seconded import Seconded
 from chaos.kubernetes.seen import Pod
-from chaos.targets.existing.pods import KEEPS, Pods, mark, said, unfit
+from chaos.targets.existing.pods import FRESH_SECONDS, KEEPS, Pods, mark, said, unfit
 from chaos.targets.existing.target import ExistingTarget
 from chaos.targets.protocol import Lab
 
@@ -34,7 +34,6 @@ BACK_SECONDS = 240.0
 LATER = "(the run's)"
 """What a plan cannot know of a move."""
 NOTHING = "nothing"
-FRESH_SECONDS = 1.0
 
 
 def there(lab: Lab) -> Pods:

@@ -14,16 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from claimskit import lab_of
 from clusterkit import lifecycle
 
-from chaos.definitions import load_topology
 from chaos.opensearch.rest import NodeClient
 from chaos.opensearch.views import administer, await_green
 from chaos.programs.audit import Row, Status, audit, cluster
 from chaos.registry import FAULTS, ready
-from chaos.run.options import new_lab_id
 from chaos.targets import certificates, security
-from chaos.targets.labs import provisioning, traces
+from chaos.targets.labs import traces
 from chaos.targets.labs.local import LocalLab
 from chaos.targets.labs.processes import wait_until
 
@@ -74,14 +73,9 @@ REPOSITORY = "backup"
 def made(text: str, folder: Path) -> Iterator[LocalLab]:
     file = folder / "topology.yaml"
     file.write_text(text)
-    topology = load_topology(file)
-    lab = LocalLab.create(topology, provisioning.parts(topology), id=new_lab_id())
-    try:
-        lab.up()
+    with lab_of(str(file)) as lab:
         yield lab
-    finally:
-        left = lab.down()
-    assert left == [] and traces.of(lab.id) == []
+    assert traces.of(lab.id) == []
 
 
 def rows(lab: LocalLab) -> dict[str, Row]:

@@ -29,7 +29,11 @@ NOWHERE = "oschaos.invalid"
 """The registry of images that hold a node down: a name that never exists (RFC 2606, .invalid)."""
 ANOTHER_SECONDS = 60.0
 """Within which a controller has made the next pod."""
-FRESH_SECONDS, SHOWN = 1.0, 3
+MARKED = f"/metadata/annotations/{seen.DRAINED.replace('/', '~1')}"
+"""Where a machine has our mark, as a JSON pointer (RFC 6901)."""
+FRESH_SECONDS = 1.0
+"""So old may be what was seen of all pods, where several questions follow each other."""
+SHOWN = 3
 MOVABLE = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController", "Job"})
 """Controllers whose pods are placed by the scheduler, so that a machine which takes none is a loss to them."""
 KEEPS: Mapping[str, bool | None] = {
@@ -201,19 +205,14 @@ class Pods:
         Another pod of its name, or another image, is not ours to touch: its controller has made it without the mark.
         """
 
-        for last in range(AGAIN - 1, -1, -1):
+        def release() -> bool:
             found = self.pod(node)
             if found is None or found.image != mark:
                 return False
-            try:
-                self._set_image(node, found.uid, mark, image)
-            except (Changed, Refused):  # it was replaced in between
-                if not last:
-                    raise
-                time.sleep(0.2)
-            else:
-                break
-        return True
+            self._set_image(node, found.uid, mark, image)
+            return True
+
+        return _undone(release)
 
     # ---- what is done to a machine -------------------------------------------------------------------------
 
@@ -227,37 +226,33 @@ class Pods:
         if there is None:
             raise FaultError(f"there is no machine {machine}")
         meta, spec = there["metadata"], there.get("spec") or {}
-        marks = meta.get("annotations") or {}
-        if marks.get(seen.DRAINED) == mark and spec.get("unschedulable"):
+        if _mark_of(there) == mark and spec.get("unschedulable"):
             return
         if spec.get("unschedulable"):
             raise FaultError(f"machine {machine} takes no new pods already, by somebody else's doing")
-        at = f"/metadata/annotations/{_pointer(seen.DRAINED)}"
         patch = [{"op": "test", "path": "/metadata/uid", "value": meta["uid"]}]
-        patch += [] if marks else [{"op": "add", "path": "/metadata/annotations", "value": {}}]
-        patch += [{"op": "add", "path": at, "value": mark}, {"op": "add", "path": "/spec/unschedulable", "value": True}]
+        patch += [] if meta.get("annotations") else [{"op": "add", "path": "/metadata/annotations", "value": {}}]
+        patch += [
+            {"op": "add", "path": MARKED, "value": mark},
+            {"op": "add", "path": "/spec/unschedulable", "value": True},
+        ]
         self.client.core("patch_node", machine, patch, changes=True)
 
     def uncordon(self, machine: str, mark: str) -> bool:
         """Let new pods come to a machine again, if it still has our mark; whether it had. Raises LabError."""
         self._cordoned.add(machine)
-        for last in range(AGAIN - 1, -1, -1):
+
+        def uncordon() -> bool:
             there = self._machine(machine)
-            if there is None or (there["metadata"].get("annotations") or {}).get(seen.DRAINED) != mark:
+            if there is None or _mark_of(there) != mark:
                 return False
-            at = f"/metadata/annotations/{_pointer(seen.DRAINED)}"
-            patch = [{"op": "test", "path": at, "value": mark}, {"op": "remove", "path": at}]
+            patch = [{"op": "test", "path": MARKED, "value": mark}, {"op": "remove", "path": MARKED}]
             if (there.get("spec") or {}).get("unschedulable"):
                 patch.append({"op": "remove", "path": "/spec/unschedulable"})
-            try:
-                self.client.core("patch_node", machine, patch, changes=True)
-            except Refused:  # it was changed in between
-                if not last:
-                    raise
-                time.sleep(0.2)
-            else:
-                break
-        return True
+            self.client.core("patch_node", machine, patch, changes=True)
+            return True
+
+        return _undone(uncordon)
 
     def cordoned(self, machine: str) -> bool:
         """Whether a machine takes no new pods, by whose doing ever. Raises LabError."""
@@ -348,9 +343,14 @@ class Pods:
         return found + [f"machine {name} still takes no new pods" for name, mark in marks.items() if made(mark)]
 
 
-def _pointer(key: str) -> str:
-    """A key as a part of a JSON pointer (RFC 6901)."""
-    return key.replace("~", "~0").replace("/", "~1")
+def _undone(undo: Callable[[], bool]) -> bool:
+    """What an undo comes to. It is tried again where somebody else changed the object between look and patch."""
+    for _ in range(AGAIN - 1):
+        try:
+            return undo()
+        except (Changed, Refused):
+            time.sleep(0.2)
+    return undo()
 
 
 def _mark_of(machine: Mapping[str, Any]) -> str | None:

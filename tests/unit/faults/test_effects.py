@@ -300,7 +300,7 @@ def test_a_restart_is_gone_when_the_node_lives(lab: Any) -> None:
     ],
     ids=["nothing", "dead", "elsewhere", "an old view", "out of reach", "nobody says", "another is lost"],
 )
-def test_a_node_that_left_is_one_whose_process_nobody_has_any_more(lab: Any, change: Any, proven: bool) -> None:
+def test_a_node_that_left_is_one_whose_process_is_no_member_for_any_other(lab: Any, change: Any, proven: bool) -> None:
     evidence = Left([KILLED])
     assert evidence.before(lab).proven and evidence.holds
     change(lab)
@@ -315,7 +315,7 @@ def test_a_node_that_left_is_one_whose_process_nobody_has_any_more(lab: Any, cha
     assert evidence.gone(lab).proven
 
 
-def test_a_process_that_nobody_knew_before_has_not_left(lab: Any) -> None:
+def test_a_process_whose_id_was_not_known_before_has_not_left(lab: Any) -> None:
     lab.known = {("a-cm", KILLED): 5}
     evidence = Left([KILLED])
     assert not evidence.before(lab).proven

@@ -365,7 +365,7 @@ def test_one_that_was_uncordoned_by_somebody_else_or_is_gone_is_no_error(lab: Ex
     assert uncordon.apply(lab) is False
 
 
-def test_a_drain_is_refused_for_whoever_else_is_there_until_they_are_named(
+def test_a_drain_is_refused_while_other_pods_on_the_machine_are_not_named(
     lab: ExistingTarget, there: Server, tmp_path: Path
 ) -> None:
     there.lend("web-1", "shop", "node-b", "ReplicaSet")
