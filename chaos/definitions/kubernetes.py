@@ -55,6 +55,11 @@ class KubernetesFile(Strict):
         description="port of the REST API in each pod, such as 9200: each node's url, which must be on loopback, is "
         "forwarded to it by the API server; default none, urls are reached as they stand",
     )
+    helper: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,254}$")] | None = Field(
+        default=None,
+        description="image of the helper pods by which the network, the processor and the process of a pod are broken: "
+        "Python 3.9 or newer, nft, tc, ip, unshare and grep; default none, such faults cannot be had",
+    )
 
 
 def on_loopback(url: str) -> bool:
@@ -66,7 +71,7 @@ def on_loopback(url: str) -> bool:
 
 
 def check(file: KubernetesFile | None, nodes: Mapping[str, Any]) -> Iterator[Problem]:
-    """What the section and the nodes say of each other. ``nodes``: by name, each with ``pod`` and ``url``."""
+    """What the section and the nodes say of each other. ``nodes``: by name, each with ``pod``, ``url``, ``ssh``."""
     pods = {name: node.pod for name, node in nodes.items() if node.pod is not None}
     if file is None:
         for name in pods:
@@ -77,6 +82,10 @@ def check(file: KubernetesFile | None, nodes: Mapping[str, Any]) -> Iterator[Pro
         says = f"{without[0]} has no pod: expected the pod of each node, as init --from-kubernetes writes it"
         yield Problem(("nodes", without[0]), says, at_key=True)
     yield from _once("pod", pods)
+    for name, node in nodes.items():
+        if file.helper is not None and node.ssh is not None:
+            says = f"{name} is reached by ssh, and the file has an image for helper pods: expected one of them"
+            yield Problem(("nodes", name, "ssh"), says, at_key=True)
     if file.forward is None:
         return
     urls = {name: node.url for name, node in nodes.items() if node.url is not None}

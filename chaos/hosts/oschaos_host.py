@@ -41,6 +41,9 @@ PREFIX = ".oschaos-"
 """Fillers begin with it; tables of nftables with ``oschaos_``, drop-ins with ``zz-oschaos-``."""
 ROOT = ""
 """Put before /etc, /run and /var/lib by tests (``--root``); see ``main`` for who may."""
+MAIN_CLASS = "org.opensearch.bootstrap.OpenSearch"
+"""Of the node's process, in its command line."""
+CLONE_NEWNET = 0x40000000
 STOPPING = 180
 """Seconds after which a process that was asked to end is taken for one that will not."""
 
@@ -304,6 +307,8 @@ ARGV = that("a list of arguments, the first an absolute path",
             lambda value: isinstance(value, list) and value and all(isinstance(each, str) for each in value)
             and "\0" not in "".join(value) and os.path.isabs(value[0]))  # fmt: skip
 BY_PID = {"pidfile": PATH, "start": ARGV, "user": matching(r"[a-z_][a-z0-9_-]{0,31}")}
+BY_POD = {"pod": matching(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")}
+"""By the uid of a pod of Kubernetes: where this program runs in a pod itself, beside that of the node."""
 
 
 def checked(given: Any, needed: dict[str, Check], optional: dict[str, Check] | None = None, what: str = "") -> Data:
@@ -363,8 +368,9 @@ def configuration() -> Data:
     needed = {"nodes": by_name, "intents": some(one_of(*INTENTS), len(INTENTS), 0), "longest": whole(2, 86400)}
     config = checked(given, needed, {"peers": some(network, 256), "everything": YES_OR_NO}, path)
     for name, node in config["nodes"].items():
-        of_unit = isinstance(node, dict) and "unit" in node
-        config["nodes"][name] = checked(node, BY_UNIT if of_unit else BY_PID, SHARED, f"{path}: node {name}")
+        ways = (("unit", BY_UNIT), ("pod", BY_POD))
+        needed = next((fields for key, fields in ways if isinstance(node, dict) and key in node), BY_PID)
+        config["nodes"][name] = checked(node, needed, SHARED, f"{path}: node {name}")
     return config
 
 
@@ -381,6 +387,13 @@ def process(pid: int) -> Data | None:
     if fields[0] in "ZX":
         return None
     return {"pid": pid, "parent": int(fields[1]), "start": int(fields[19]), "state": fields[0], "user": user}
+
+
+def pid_inside(pid: int) -> int:
+    """The number that a process has for itself, where it is in a namespace of processes of its own (NSpid)."""
+    with contextlib.suppress(OSError, TypeError):
+        return int(re.search(r"^NSpid:.*?(\d+)\s*$", text_of(f"/proc/{pid}/status"), re.M)[1])  # type: ignore[index]
+    return pid
 
 
 def same(step: Data) -> Data | None:
@@ -408,10 +421,26 @@ def unit_shows(unit: str, name: str) -> str:
     return run("systemctl", "show", unit, f"--property={name}").strip().partition("=")[2]
 
 
+def members(pod: str) -> Iterator[int]:
+    """The processes of a pod: a kubelet puts them into control groups that are named by its uid (systemd's take no
+    hyphen)."""
+    names = (f"pod{pod}", f"pod{pod.replace('-', '_')}")
+    for pid in sorted(int(each) for each in os.listdir("/proc") if each.isdigit()):
+        with contextlib.suppress(OSError):
+            if any(name in text_of(f"/proc/{pid}/cgroup") for name in names):
+                yield pid
+
+
 def node_process(node: Data, strict: bool = False) -> Data | None:
     """The node's process; None while there is none. ``strict`` raises ``Refused`` where its pid is somebody else's."""
     if "unit" in node:
         return process(int(unit_shows(node["unit"], "MainPID") or 0))
+    if "pod" in node:
+        for pid in members(node["pod"]):
+            with contextlib.suppress(OSError):
+                if MAIN_CLASS in text_of(f"/proc/{pid}/cmdline"):
+                    return process(pid)
+        return None
     try:
         with open(os.open(node["pidfile"], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), encoding="ascii") as file:
             found = process(int(file.read(20)))
@@ -427,6 +456,8 @@ def node_process(node: Data, strict: bool = False) -> Data | None:
 
 def start_node(node: Data) -> None:
     """Start it as its owners do, and see a process of it. Raises ``Refused`` where none came."""
+    if "pod" in node:
+        raise Refused("a pod's containers are started by its kubelet", "wait for it")
     if "unit" in node:
         with contextlib.suppress(Refused):  # so that a limit of starts does not stop us
             run("systemctl", "reset-failed", node["unit"])
@@ -768,11 +799,17 @@ def plan_mount(ask: Data, node: Data, config: Data) -> list[Data]:
     return [{"step": "mount", "path": path, "device": device}]
 
 
+def machine() -> tuple[str, str]:
+    """Whose mounts in /proc are the machine's, and what is before their paths: its first process's, else our own."""
+    return ("1", "/proc/1/root") if os.path.exists("/proc/1/root/proc") else ("self", "")
+
+
 def control_group(node: Data, controller: str) -> tuple[int, str]:
     """Version and folder of the node's control group, if nobody else is in it."""
     pid = running(node)["pid"]
     groups = dict(line.split(":", 2)[1:] for line in text_of(f"/proc/{pid}/cgroup").splitlines())
-    mounts = [line.partition(" - ") for line in text_of("/proc/self/mountinfo").splitlines()]
+    whose, root = machine() if "pod" in node else ("self", "")  # in a pod only a part of them is mounted
+    mounts = [line.partition(" - ") for line in text_of(f"/proc/{whose}/mountinfo").splitlines()]
     # version 1 first: where both are mounted, it has the controllers
     for before, _, after in sorted(mounts, key=lambda mount: mount[2].startswith("cgroup2")):
         kind, _, options = after.split(" ", 2)
@@ -781,13 +818,13 @@ def control_group(node: Data, controller: str) -> tuple[int, str]:
         owner = next((key for key in groups if controller in key.split(",")), None) if kind == "cgroup" else ""
         if owner is None or (kind == "cgroup" and controller not in options.split(",")):
             continue
-        group = os.path.normpath(before.split()[4] + "/" + groups.get(owner, "/"))
+        group = root + os.path.normpath(before.split()[4] + "/" + groups.get(owner, "/"))
         if groups.get(owner, "/") == "/":
             if kind == "cgroup2":
                 continue  # version 1 has the controller
             raise Refused(f"the node has no control group of its own for {controller}", "run it in a unit of its own")
         for other in map(int, text_of(f"{group}/cgroup.procs").split()):
-            if not descends(other, pid):
+            if "pod" not in node and not descends(other, pid):  # what else is in a node's container is the node's
                 raise Refused(f"process {other} is in the node's control group too, and would be hit")
         return (1 if kind == "cgroup" else 2), group
     raise Refused(f"there is no controller {controller} for the node", "run it in a unit of its own")
@@ -883,6 +920,12 @@ def socket_inodes(pid: int) -> set[str]:
     return found
 
 
+def listens(pid: int) -> list[int]:
+    """The TCP ports at which a process takes connections."""
+    inodes = socket_inodes(pid)
+    return sorted({near for _, near, _, _, how, inode in sockets(pid) if how == "0A" and inode in inodes})
+
+
 def ways_in() -> list[tuple[str, int]]:
     """(client's address, our port) of the ssh connection that we were called through.
 
@@ -960,9 +1003,12 @@ def aimed(ask: Data, node: Data, config: Data) -> list[tuple[str, int]]:
         if not any(peer in each for each in allowed if each.version == peer.version):
             raise Refused(f"the configuration allows no fault towards {peer}", "add its network to peers")
     found = node_process(node)
+    if found is None and "pod" in node:
+        raise Refused("the node does not run, so what it listens on is not known", "start it first")
     if found is not None and os.stat(f"/proc/{found['pid']}/ns/net").st_ino != os.stat("/proc/self/ns/net").st_ino:
         raise Refused("the node has a network namespace of its own, which rules of the host do not see")
-    ports, named = node.get("ports", []), "local_ports" in ask or "remote_ports" in ask
+    ports = node.get("ports") or (listens(found["pid"]) if found is not None and "pod" in node else [])
+    named = "local_ports" in ask or "remote_ports" in ask
     everything = ask.setdefault("everything", False)
     if everything and not config.get("everything", False):
         raise Refused("the configuration does not allow faults on everything between hosts", "everything: true")
@@ -1215,8 +1261,26 @@ def sleeper(name: str) -> None:
             raise Refused("the dead-man did not come up", "make room in /run")
 
 
+def outlive_pod() -> None:
+    """Leave the control groups of the pod that we run in, for those of the machine's first process: all that is in the
+    pod's is killed when it ends. Raises ``OSError``, and then the dead-man does not come up."""
+    first = dict(line.split(":", 2)[1:] for line in text_of("/proc/1/cgroup").splitlines())
+    whose, root = machine()
+    for line in text_of(f"/proc/{whose}/mountinfo").splitlines():
+        before, _, after = line.partition(" - ")
+        kind, _, options = after.split(" ", 2)
+        if kind not in ("cgroup", "cgroup2") or before.split()[3] != "/":
+            continue
+        these = (each for each in first if each and set(each.split(",")) <= set(options.split(",")))
+        group = first.get("" if kind == "cgroup2" else next(these, "none"), "/")
+        with open(f"{root}{before.split()[4]}{group}/cgroup.procs", "w", encoding="ascii") as file:
+            file.write("0")
+
+
 def watch(name: str) -> None:
     """Wait for a record's deadline, which may be moved, and undo it then; again and again until it is undone."""
+    if (load(name) or {}).get("beside"):
+        outlive_pod()
     with contextlib.suppress(FileNotFoundError), open(ours(f"{name}.armed"), "r+", encoding="ascii") as mark:
         json.dump(process(os.getpid()), mark)  # we are the sleeper, and there
         oom_score("-1000")  # a fault that takes memory must not take its own undo
@@ -1313,7 +1377,7 @@ def begin(given: Any) -> Data:
                     if holds(step) in map(holds, other["steps"]):
                         raise Refused(f"{other['run']} {other['id']} holds the same ({holds(step)})", "undo that first")
             record = {"protocol": PROTOCOL, "boot": boot(), "began": now(), "deadline": now() + ask["ttl"], "armed": 1,
-                      "longest": config["longest"], "steps": steps}  # fmt: skip
+                      "longest": config["longest"], "beside": "pod" in node, "steps": steps}  # fmt: skip
             record.update({field: ask[field] for field in ("name", "run", "id", "intent", "node", "token")})
             write(ours(f"{name}.json"), json.dumps(record))
             return made(record, ask)
@@ -1501,10 +1565,10 @@ def node_facts(node: Data, config: Data) -> Data:
     told: Data = {"process": None, "data": None}
     try:
         if (found := node_process(node, strict=True)) is not None:
-            ticks, inodes = os.sysconf("SC_CLK_TCK"), socket_inodes(found["pid"])
+            pid, ticks = found["pid"], os.sysconf("SC_CLK_TCK")
             age = round(now() - found["start"] / ticks, 2)  # not by the wall, which may be set meanwhile
-            ports = {near for _, near, _, _, how, inode in sockets(found["pid"]) if how == "0A" and inode in inodes}
-            told["process"] = {**found, "ticks_per_second": ticks, "age": age, "listens": sorted(ports)}
+            told["process"] = {**found, "inside": pid_inside(pid), "ticks_per_second": ticks, "age": age,
+                               "listens": listens(pid)}  # fmt: skip
     except Refused as error:
         told["why"] = error.why
     if "data" in node:
@@ -1612,10 +1676,32 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
+def enter_pod() -> None:
+    """Where the configuration names a node by its pod, be in that pod's network namespace from here on, and whatever we
+    start too. Nothing to do where the pod is gone: its namespace, and all rules in it, went with it."""
+    with contextlib.suppress(Refused):  # who undoes something needs no configuration
+        for node in configuration()["nodes"].values():
+            pid = next(members(node["pod"]), None) if "pod" in node else None
+            if pid is not None:
+                with held(os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)) as namespace:
+                    set_network(namespace)
+
+
+def set_network(namespace: int) -> None:
+    if hasattr(os, "setns"):  # Python 3.12
+        os.setns(namespace, CLONE_NEWNET)
+        return
+    import ctypes
+
+    if ctypes.CDLL(None, use_errno=True).setns(namespace, CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), "setns")
+
+
 def answered(arguments: list[str]) -> Data:
     try:
         if len(arguments) != 1 or arguments[0] not in VERBS:
             raise Refused("unknown verb", f"one of {', '.join(VERBS)}")
+        enter_pod()
         raw = sys.stdin.buffer.read(MOST_INPUT + 1)
         if len(raw) > MOST_INPUT:
             raise Refused(f"more than {MOST_INPUT} bytes")

@@ -10,8 +10,10 @@ import json
 import os
 import socket
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 from chaos.base.errors import ChaosError, FaultError, InvalidInput, LabError, MissingPrerequisite, Unanswered
@@ -187,11 +189,60 @@ class Client:
         # the library's wrapper has no file descriptor of its own to wait for
         return forwarded.socket(port)._socket  # type: ignore[no-any-return]
 
+    def execute(self, namespace: str, pod: str, command: Sequence[str], within: float) -> CompletedProcess[bytes]:
+        """Run a program in the only container of a pod, as ``kubectl exec`` does; it gets no input. Raises LabError
+        where it could not be run, or does not end within so many seconds: it may go on then."""
+        kubernetes = library()
+        made = kubernetes.client.CoreV1Api(kubernetes.client.ApiClient(self._configuration()))
+        what = f"no program could be run in pod {pod}"
+        try:
+            stream = kubernetes.stream.stream(
+                made.connect_get_namespaced_pod_exec,
+                pod,
+                namespace,
+                command=list(command),
+                stdin=False,
+                stdout=True,
+                stderr=True,
+                tty=False,
+                binary=True,
+                _preload_content=False,
+                _request_timeout=CONNECT_SECONDS,
+            )
+        except kubernetes.client.ApiException as error:
+            raise LabError(f"{what}: {one_line(str(error.reason))[:200]}") from None
+        import websocket  # the client's own
+
+        try:
+            stream.run_forever(timeout=within)
+            if stream.is_open():
+                raise LabError(f"{what}: it has not ended within {within:g} s")
+            out, err, status = (stream.read_channel(number) for number in (1, 2, 3))
+            code = _exit_code(json.loads(status))
+        except (OSError, websocket.WebSocketException) as error:
+            raise LabError(f"{what}: {type(error).__name__}: {one_line(str(error))[:200]}") from None
+        except (ValueError, LookupError, TypeError):
+            raise LabError(f"{what}: the API server does not say how it ended") from None
+        finally:
+            with suppress(OSError, websocket.WebSocketException):
+                stream.close()
+        return CompletedProcess(list(command), code, out, err)
+
     def close(self) -> None:
         with self._making:
             if self._api is not None:
                 self._api.close()
                 self._api = None
+
+
+def _exit_code(status: Any) -> int:
+    """Of a Status object about a program that has ended. Raises LabError where it could not be started; LookupError,
+    TypeError or ValueError where it is none."""
+    if status["status"] == "Success":
+        return 0
+    if status.get("reason") != "NonZeroExitCode":
+        raise LabError(f"no program could be run there: {one_line(str(status['message']))[:300]}")
+    return int(status["details"]["causes"][0]["message"])
 
 
 def _no(what: str, status: int, detail: str, changes: bool) -> Refused | Unanswered:

@@ -46,7 +46,19 @@ FIND = Right("get", "pods", "one pod by its name, before anything is done to it"
 HOLD = Right("patch", "pods", "the image that holds a node down, and its undo")
 DELETE = Right("delete", "pods", "the end of a pod without grace")
 EVICT = Right("create", "pods/eviction", "the end of a pod as budgets allow it")
+JOBS = "jobs"
+HELPER = "helper"
+BESIDE = (
+    FIND,
+    Right("create", JOBS, "a helper pod beside the pod of each node, for as long as the run lasts", "batch"),
+    Right("get", JOBS, "whether it is there", "batch"),
+    Right("list", JOBS, "those that a run has left", "batch"),
+    Right("delete", JOBS, "its end", "batch"),
+    Right("get", "pods/exec", "the program for faults in a helper pod"),
+    Right("create", "pods/exec", "the same, since Kubernetes 1.35"),
+)
 OF_KINDS = {
+    HELPER: BESIDE,
     "node.stop": (FIND, HOLD),
     "node.kill": (FIND, DELETE, HOLD),
     "node.loss": (FIND, DELETE, HOLD),
@@ -60,7 +72,8 @@ OF_KINDS = {
         Right("patch", "nodes", "a machine that takes no new pods, and its undo", everywhere=True),
     ),
 }
-"""Kind of fault → what it and its undo need; of one that has it with ``how``."""
+"""Kind of fault → what it and its undo need; of one that has it with ``how``. :data:`HELPER`: of all that go by helper
+pods."""
 
 
 def needed(namespace: str, kinds: Collection[str], *, forward: bool) -> list[Right]:

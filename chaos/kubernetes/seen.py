@@ -21,6 +21,7 @@ group has that name)."""
 SELECTORS = (CHART, *OPERATOR)
 DRAINED = "opensearch-chaos/drained"
 """The annotation of a machine that a fault of ours has closed to new pods."""
+ENFORCED = "pod-security.kubernetes.io/enforce"
 OPENSEARCH = "opensearch"
 """The container of a node, as chart and operator name it."""
 
@@ -87,6 +88,8 @@ class Seen:
     drained: Mapping[str, str] = field(default_factory=dict)
     """Machine → the mark of the fault of ours by which it takes no new pods."""
     unread: Mapping[str, str] = field(default_factory=dict)
+    enforced: str | None = None
+    """The level of Pod Security that the namespace enforces; None: none that is known."""
 
 
 def look(client: Client, namespace: str, selector: str, zone_label: str) -> Seen:
@@ -119,6 +122,7 @@ def look(client: Client, namespace: str, selector: str, zone_label: str) -> Seen
             budgets=None if budgets is None else tuple(_budgets(budgets["items"], pods.values())),
             drained={name: each[1][DRAINED] for name, each in machines.items() if DRAINED in each[1]},
             unread=unread,
+            enforced=None if space is None else (space["metadata"].get("labels") or {}).get(ENFORCED),
         )
     except (LookupError, TypeError, AttributeError) as error:
         raise LabError(f"what the API server says of namespace {namespace} cannot be read ({error})") from None

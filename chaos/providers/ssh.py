@@ -105,7 +105,10 @@ def of_run(moves: Sequence[Reversible], lab: Lab) -> tuple[Reversible, ...]:
     def with_run(each: Move | None) -> Move | None:
         if each is None or "run" not in each.arguments:
             return each
-        more = {"token": hosts.token} if "token" in each.arguments else {}
+        more: dict[str, Any] = {"token": hosts.token} if "token" in each.arguments else {}
+        asked = each.arguments.get("asked", {})
+        if "peers" in asked:
+            more["asked"] = {**asked, "peers": [target.address_of(peer) for peer in asked["peers"]]}
         return replace(each, arguments={**each.arguments, "run": hosts.run, **more})
 
     return tuple(Reversible(cast(Move, with_run(each.move)), with_run(each.inverse)) for each in moves)

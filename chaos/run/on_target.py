@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from chaos.base.errors import ChaosError, InvalidInput, LabError
+from chaos.base.errors import ChaosError, FaultError, InvalidInput, LabError
 from chaos.base.logs import LOG
 from chaos.checks import instruments
 from chaos.definitions import Experiment, Topology
@@ -28,7 +28,7 @@ from chaos.faults.effects import not_back
 from chaos.faults.holding import facts, told
 from chaos.faults.kinds.node import NodeDrain
 from chaos.faults.kinds.zone import ZonePowerLoss
-from chaos.faults.moves import Move
+from chaos.faults.moves import Move, Reversible, apply_moves
 from chaos.faults.offers import Offers
 from chaos.kubernetes import rights
 from chaos.kubernetes.seen import Seen as SeenPods
@@ -196,8 +196,8 @@ def _refused_past_balancers(experiment: Experiment, file: ExistingFile) -> list[
     return rows
 
 
-SSH, FIS, DOMAIN, KUBERNETES = "ssh", "fis", "domain", "kubernetes"
-"""The providers that work on hosts, by AWS FIS, by Amazon OpenSearch Service, and on pods."""
+SSH, HELPER, FIS, DOMAIN, KUBERNETES = "ssh", "helper", "fis", "domain", "kubernetes"
+"""The providers that work on hosts, beside pods, by AWS FIS, by Amazon OpenSearch Service, and on pods."""
 DOMAIN_REMEDY = "see docs/domain.md: what AWS asks for"
 FIS_WATCH_SECONDS = 3.0
 LOOKS_SECONDS = 30.0
@@ -389,13 +389,25 @@ def of_pods(experiment: Experiment, offers: Offers) -> set[str]:
     for each in faults_by(KUBERNETES, experiment, offers):
         how = getattr(each.params, "how", None)
         found.add(f"{each.params.kind} {how}" if f"{each.params.kind} {how}" in rights.OF_KINDS else each.params.kind)
-    return found
+    return found | ({rights.HELPER} if faults_by(HELPER, experiment, offers) else set())
+
+
+def hit_beside(target: ExistingTarget, experiment: Experiment, seed: int, offers: Offers) -> list[str]:
+    """The nodes whose pods need a helper beside them; all, where only the moment decides whom a fault hits."""
+    found: set[str] = set()
+    for each in faults_by(HELPER, experiment, offers):
+        fault = plan.preview(each, experiment, seed, target.wiring, offers)
+        if fault is None:
+            return sorted(node.name for node in target.topology.nodes)
+        found |= {both.move.arguments["node"] for both in fault.moves if both.move.operation == "host.begin"}
+    return sorted(found)
 
 
 def refused_pods(target: ExistingTarget, experiment: Experiment, offers: Offers) -> list[Row]:
     """What keeps Kubernetes from making the experiment's faults: asked by reading alone."""
     mine = faults_by(KUBERNETES, experiment, offers)
-    if target.pods is None or not mine:
+    beside = faults_by(HELPER, experiment, offers)
+    if target.pods is None or not (mine or beside):
         return []
     file = target.pods.file
     asked = rights.needed(file.namespace, of_pods(experiment, offers), forward=file.forward is not None)
@@ -405,6 +417,9 @@ def refused_pods(target: ExistingTarget, experiment: Experiment, offers: Offers)
     except ChaosError as error:
         return [Row("Kubernetes", Sign.BLOCKS, error.message, error.remedy or "check the network and the kubeconfig")]
     rows = [Row("rights", Sign.BLOCKS, f"not allowed: {each.says} ({each.why})", POLICY_REMEDY) for each in lacking]
+    if beside and seen.enforced not in (None, "privileged"):
+        says = f"namespace {file.namespace} takes no privileged pods (Pod Security {seen.enforced}), and helpers are"
+        rows.append(Row("helper pods", Sign.BLOCKS, says, "choose faults that need no helper (docs/kubernetes.md)"))
     for each in mine:
         nodes = _ended(each.params, experiment)
         for node in nodes:
@@ -468,7 +483,7 @@ def host_rows(target: ExistingTarget) -> list[Row]:
 
     try:
         with ThreadPoolExecutor(16) as pool:
-            return list(pool.map(ask, target.hosts.of_nodes))
+            return list(pool.map(ask, filter(target.hosts.ready, target.hosts.of_nodes)))
     finally:
         target.hosts.close()
 
@@ -539,7 +554,9 @@ class OnTarget:
         both.move.apply(self.lab)
         self.ledger.answered(opened)
         self.ledger.notes = self._notes = notes
-        if self._by(SSH):
+        if self._by(HELPER):
+            self._make_helpers()
+        if self._by(SSH) or self._by(HELPER):
             self.lab.hosts.take(self.ledger.run)
         self._thread.start()
         if self._by(FIS):
@@ -549,6 +566,18 @@ class OnTarget:
             look = partial(watch.until, self._over, self.stop)
             self._watching("pods", look, "what others do to the pods cannot be seen any more").start()
         return self._keeper
+
+    def _make_helpers(self) -> None:
+        """Have a helper pod beside each pod that a fault may hit, until the run is over. Raises ChaosError."""
+        run, nodes = self.ledger.run, hit_beside(self.lab, self.experiment, self.seed, self.offers)
+        both = Reversible(Move("helpers.make", {"run": run, "nodes": nodes}), Move("helpers.end", {"run": run}))
+        made = self.ledger.intend("helpers", [both])
+        unknown: list[Move] = []
+        failed = apply_moves(self.lab, [both.move], unanswered=unknown.append)
+        if not unknown:
+            self.ledger.answered(made)
+        if failed:
+            raise FaultError("; ".join(failed), remedy="see docs/kubernetes.md, helper pods")
 
     def _watching(self, name: str, watch: Callable[[], None], lost: str) -> threading.Thread:
         """A thread that watches until the run is over. An error of ours in it ends the run, told as ``lost``: a run
@@ -621,6 +650,11 @@ class OnTarget:
                 found += self.lab.pods.left(made.__contains__)
             except ChaosError as error:
                 found.append(f"Kubernetes does not say whether anything of ours is left: {error.message}")
+        if self.lab.helpers is not None and any(move.operation == "helpers.make" for move in self.ledger.moves()):
+            try:
+                found += self.lab.helpers.left(self.ledger.run)
+            except ChaosError as error:
+                found.append(f"Kubernetes does not say whether helper pods are left: {error.message}")
         if self.lab.fis is not None and any(move.operation == "fis.template" for move in self.ledger.moves()):
             try:
                 found += self.lab.fis.left(self.ledger.run)

@@ -39,6 +39,7 @@ CAPABILITIES = {
     "fis": "AWS FIS in the account of the instances on which the nodes are",
     "domain": "Amazon OpenSearch Service itself, for a domain of its own",
     "pods": "the API server of the Kubernetes whose pods the nodes are",
+    "helpers": "a helper pod on the machine of each node's pod, with the program for faults on hosts",
     "http": "a layer through which HTTP requests pass, with something to do to each",
     "throttle": "limit how fast a node's disk takes writes",
 }
@@ -51,6 +52,7 @@ NO_OWNERS: dict[str, str | None] = {
     "fis": "the nodes of a lab are no instances of EC2",
     "domain": "a lab is no domain of Amazon OpenSearch Service",
     "pods": "the nodes of a lab are no pods",
+    "helpers": "the nodes of a lab are no pods",
 }
 """Of labs: each of these capabilities, with why it is not there."""
 

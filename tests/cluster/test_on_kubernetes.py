@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from clusterkit import Cli, cli
+from kubebox import images
 from kubebox.api import Api
 from kubebox.making import Box
-from kubebox.manifests import SEARCH
+from kubebox.manifests import HOME, SEARCH
+from kubebox.plan import stand_in
 from kubekit import Command, named
 from ruamel.yaml import YAML
 
@@ -246,3 +251,106 @@ def test_an_eviction_by_somebody_else_ends_the_run_and_is_named(box: Box, tmp_pa
     assert code == Exit.ABORTED, output
     assert "none of our doing" in output and manager in output
     assert not held(api) and wait_until(lambda: whole(api), 150, every=0.5)
+
+
+# ---- by helper pods ------------------------------------------------------------------------------------------
+
+PARTITION = 'network.drop: {links: "between (role data and zone a) and (role data and zone c)"}'
+
+
+def helped(box: Box, folder: Path, kubeconfig: Path | None = None) -> Path:
+    """A target whose file names an image for helper pods."""
+    file = zonal(box, folder) if kubeconfig is None else target(box, folder, kubeconfig)
+    text = file.read_text().replace("rung: node\n", "rung: zone\n")
+    file.write_text(text.replace("\n  forward:", f"\n  helper: {images.HELPER}\n  forward:", 1))
+    return file
+
+
+def helpers(api: Api) -> dict[str, str]:
+    """Jobs of helper pods, each with its uid."""
+    items = api.get(f"/apis/batch/v1/namespaces/{SEARCH}/jobs")["items"]
+    return {each["metadata"]["name"]: each["metadata"]["uid"] for each in items}
+
+
+def launchers() -> list[psutil.Process]:
+    """The first processes of helper pods."""
+    found = []
+    for each in psutil.process_iter(["cmdline"]):
+        words = each.info["cmdline"] or []
+        if words[:1] == ["python3"] and any("signal.sigwait" in word for word in words):
+            found.append(each)
+    return found
+
+
+def paused() -> list[int]:
+    """Nodes of the box that are stopped by a signal."""
+    found = []
+    for each in psutil.process_iter(["status", "cmdline"]):
+        words = each.info["cmdline"] or []
+        java = "org.opensearch.bootstrap.OpenSearch" in words and any(HOME in word for word in words)
+        if java and each.info["status"] == psutil.STATUS_STOPPED:
+            found.append(each.pid)
+    return found
+
+
+def names(process: psutil.Process, folder: Path) -> bool:
+    """Whether a process has a path in this folder among its arguments."""
+    return any(str(folder) in word for word in process.info["cmdline"] or [])
+
+
+def nothing_left(api: Api, box: Box) -> bool:
+    """No helper, none of its records on any machine, and no node that is stopped."""
+    records = [stand_in(box.layout.of(zone), "/run") / "opensearch-chaos" for zone in "abc"]
+    return not helpers(api) and not launchers() and not paused() and not any(each.exists() for each in records)
+
+
+def test_packets_between_two_pods_vanish_under_the_least_rights_and_come_again(box: Box, tmp_path: Path) -> None:
+    api = box.api()
+    assert wait_until(lambda: whole(api), 120, every=0.5)
+    asked, file = experiment(tmp_path, PARTITION), helped(box, tmp_path)
+    code, output = cli("kubernetes", "policy", asked, "--on", file)
+    assert code == 0, output
+    mine = account(api, box, tmp_path, [dict(each) for each in YAML(typ="safe").load_all(output)])
+    file.unlink()
+    file = helped(box, tmp_path, mine)
+    before = uids(api)
+    code, output = cli("run", asked, "--on", file, "--out", tmp_path / "run", "--yes", timeout=300)
+    assert code == Exit.PASS and "clean-up: clean" in output, output
+    assert "proven" in output and "not proven" not in output, output
+    assert nothing_left(api, box) and uids(api) == before
+
+
+def test_a_fault_outlives_its_helper_which_is_made_anew(box: Box, tmp_path: Path) -> None:
+    api = box.api()
+    assert wait_until(lambda: whole(api), 120, every=0.5)
+    file = helped(box, tmp_path)
+    running = Cli("run", experiment(tmp_path, "node.pause: {target: node b-data}"), "--on", file, "--yes",
+                  "--out", tmp_path / "run")  # fmt: skip
+    assert wait_until(lambda: bool(paused()), 150, every=0.1)
+    before = helpers(api)
+    for each in launchers():
+        each.kill()
+    assert wait_until(lambda: helpers(api) not in ({}, before), 40, every=0.2), "another helper extends the fault"
+    code, output = running.end(240)
+    assert code == Exit.PASS and "clean-up: clean" in output, output
+    assert nothing_left(api, box)
+
+
+def test_where_all_of_us_die_the_machine_undoes_it(box: Box, tmp_path: Path) -> None:
+    api = box.api()
+    assert wait_until(lambda: whole(api), 120, every=0.5)
+    file = helped(box, tmp_path)
+    running = Cli("run", experiment(tmp_path, "node.pause: {target: node b-data}"), "--on", file, "--yes",
+                  "--out", tmp_path / "run")  # fmt: skip
+    assert wait_until(lambda: bool(paused()), 150, every=0.1)
+    mine = [each.pid for each in psutil.process_iter(["cmdline"]) if names(each, tmp_path)]
+    for pid in [running.process.pid, *mine, *(each.pid for each in launchers())]:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    running.process.wait(20)
+    assert paused(), "nobody but its dead-man is there to undo it"
+    assert wait_until(lambda: not paused(), 75, every=0.5)
+    code, output = cli("recover", timeout=180)
+    assert code == Exit.PASS, output
+    assert wait_until(lambda: nothing_left(api, box), 60, every=0.5)
+    assert wait_until(lambda: whole(api), 150, every=0.5)

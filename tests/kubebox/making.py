@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +131,8 @@ class Box:
             reporter.line(f"Kubernetes is up: {time.monotonic() - begun:.0f} s from nothing")
             begun = time.monotonic()
             reporter.line("giving each machine the image of OpenSearch")
-            list(pool.map(lambda machine: self._import(made, machine, made.opensearch_image), MACHINES_OF_ZONES))
+            for image in (made.opensearch_image, made.helper_image):
+                list(pool.map(partial(self._import, made, image), MACHINES_OF_ZONES))
         stop.check()
         folders = {
             name: (each.name, str(folder))
@@ -212,11 +214,11 @@ class Box:
     def _first_image(self, made: Parts, machine: Machine, stop: Stop) -> None:
         server = self.layout.socket(machine.zone)
         _await(stop, API_SECONDS, f"containerd of {machine.name} does not answer", server.exists)
-        self._import(made, machine, made.pods_image)
+        self._import(made, made.pods_image, machine)
         _await(stop, API_SECONDS, "the API server is not ready", self.layout.ready.exists)
         self.layout.images_ready(machine.zone).touch()
 
-    def _import(self, made: Parts, machine: Machine, image: Path) -> None:
+    def _import(self, made: Parts, image: Path, machine: Machine) -> None:
         command = [made.programs["ctr"], "--address", self.layout.socket(machine.zone), "--namespace", "k8s.io"]
         done = subprocess.run(
             [*command, "images", "import", image], capture_output=True, text=True, timeout=SEARCH_SECONDS, check=False

@@ -14,6 +14,8 @@ import re
 import resource
 import shutil
 import subprocess
+import sys
+import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -42,6 +44,12 @@ DOWNLOAD_SECONDS = 300
 NEEDED_FILES = 65_535
 """What OpenSearch's bootstrap check wants as the limit of open files."""
 SHIM_IN_IMAGE = "/box/nofile.so"
+HELPERS = {"nft": "nftables", "tc": "iproute2", "ip": "iproute2", "unshare": "util-linux", "grep": "grep"}
+"""Programs of helper pods beside Python, each with the package that brings it."""
+HELPER_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+LEFT_OUT = frozenset({"test", "site-packages", "dist-packages", "__pycache__", "idlelib", "tkinter", "ensurepip",
+                      "lib2to3", "turtledemo"})  # fmt: skip
+"""Of Python's library, what no program here reads."""
 _VERSION = "k8s.io/component-base/version"
 STAMPS = {
     "kubernetes": f" -X {_VERSION}.gitVersion=v{KUBERNETES_VERSION} -X {_VERSION}.gitMajor=1 -X {_VERSION}.gitMinor=34"
@@ -57,6 +65,7 @@ class Parts:
     programs: Mapping[str, Path]
     cni: Path
     pods_image: Path
+    helper_image: Path
     opensearch_image: Path
     opensearch_name: str
     version: str
@@ -77,12 +86,14 @@ def ensure(says: Callable[[str], None]) -> Parts:
             unpacked = packages(says)
             built = {name: built_program(name, says) for name in ("pods", "kubernetes", "coredns")}
             pods = _pods_image(built["pods"], says)
+            helper = _helper_image(says)
             image, noted = _opensearch_image(says)
     cni = unpacked.pop("bridge").parent
     return Parts(
         programs={**unpacked, **built},
         cni=cni,
         pods_image=pods,
+        helper_image=helper,
         opensearch_image=image,
         opensearch_name=noted["name"],
         version=noted["version"],
@@ -234,6 +245,31 @@ def _pods_image(program: Path, says: Callable[[str], None]) -> Path:
         with _building(target.parent) as building:
             packing.program(building / "layer.tar", program, "pods")
             _save(building, images.PODS, ["/pods", "pause"], "0", "/")
+    return target
+
+
+def _helper_image(says: Callable[[str], None]) -> Path:
+    """What helper pods need, from this machine: Python with its library, and the programs that it calls."""
+    found = {name: shutil.which(name, path=HELPER_PATH) for name in HELPERS}
+    if missing := [package for name, package in HELPERS.items() if found[name] is None]:
+        raise MissingPrerequisite(
+            f"helper pods need {', '.join(sorted(set(missing)))}, which this machine has not",
+            remedy=f"apt-get install --no-install-recommends {' '.join(sorted(set(missing)))}",
+        )
+    python, library = Path(sys.executable).resolve(), Path(sysconfig.get_path("stdlib"))
+    places = {f"/usr/sbin/{name}": Path(path) for name, path in found.items() if path is not None}
+    sources = [Path(images.__file__), Path(packing.__file__), python, *places.values()]
+    target = folder() / f"image-helper-{key(sources, sys.version)}" / "image.tar"
+    if not target.exists():
+        says("packing Python and nft, tc, ip, unshare and grep for helper pods")
+        inside = f"/usr/lib/python{sys.version_info[0]}.{sys.version_info[1]}"
+        with _building(target.parent) as building:
+            layer = building / "layer.tar"
+            linking = Path(sysconfig.get_config_var("LIBPL") or "none").name  # what programs are linked with
+            packing.programs(layer, {"/usr/bin/python3": python, **places}, {inside: library}, LEFT_OUT | {linking})
+            images.save(layer, building / "image.tar", images.HELPER, platform.machine(), ["python3"], "0", "/",
+                        HELPER_PATH)  # fmt: skip
+            layer.unlink()
     return target
 
 

@@ -2,8 +2,8 @@
 
 It is real HTTP and real WebSockets, so that the official client's own requests are what is tested. Of Kubernetes it has
 what the product asks for: JSON patches that test before they replace, deletions with preconditions, evictions that
-budgets refuse, a controller that makes a deleted pod anew with the template's image, and a scheduler that knows one
-machine for each pod, and waits while that takes none.
+budgets refuse, a controller that makes a deleted pod anew with the template's image, a scheduler that knows one
+machine for each pod, and waits while that takes none, Jobs with a pod each, and programs that are run in pods.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import base64
 import hashlib
 import json
 import re
+import secrets
 import socket
 import struct
 import threading
@@ -55,6 +56,13 @@ class Server:
     """A machine to which pods go whose own takes none."""
     waiting: dict[str, str] = field(default_factory=dict)
     """Pod → the machine for which it waits."""
+    jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    starts: bool = True
+    """Whether the pod of a Job comes to run."""
+    labels: dict[str, str] = field(default_factory=dict)
+    """Of each namespace."""
+    executes: Callable[[str, list[str]], tuple[int, bytes]] = lambda pod, command: (1, b"")
+    """(pod, command) → exit code and standard output of what is run in a pod."""
     asked: list[str] = field(default_factory=list)
     backends: dict[str, tuple[str, int]] = field(default_factory=dict)
     """Pod → where its REST API really is."""
@@ -79,6 +87,36 @@ class Server:
         return file
 
     # ---- what it does -----------------------------------------------------------------------------------
+
+    def begin_job(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Make a Job and its pod."""
+        name, template = body["metadata"]["name"], body["spec"]["template"]
+        job = {**body, "metadata": {**body["metadata"], "uid": str(uuid.uuid4())}, "status": {}}
+        self.jobs[name] = job
+        labels = {**template["metadata"]["labels"], "job-name": name}
+        state = {"running": {}} if self.starts else {"waiting": {"reason": "ErrImagePull"}}
+        pod = f"{name}-{secrets.token_hex(3)}"
+        self.pods[pod] = {
+            "metadata": {"name": pod, "namespace": self.namespace, "uid": str(uuid.uuid4()), "labels": labels},
+            "spec": template["spec"],
+            "status": {
+                "phase": "Running" if self.starts else "Pending",
+                "containerStatuses": [{"name": "helper", "state": state}],
+            },
+        }
+        return job
+
+    def end_job(self, name: str) -> None:
+        """Let a Job go, with its pods."""
+        self.jobs.pop(name)
+        self.pods = {pod: each for pod, each in self.pods.items() if each["metadata"]["labels"].get("job-name") != name}
+
+    def fail_job(self, name: str) -> None:
+        """Let the pod of a Job be killed: the Job has failed then, and keeps it."""
+        self.jobs[name]["status"]["conditions"] = [{"type": "Failed", "status": "True"}]
+        for each in self.pods.values():
+            if each["metadata"]["labels"].get("job-name") == name:
+                each["status"] = {"phase": "Failed", "containerStatuses": [{"state": {"terminated": {}}}]}
 
     def make(self, name: str, owner: str, *, zone: str, claims: bool, ip: str) -> None:
         """A pod of a StatefulSet that is well."""
@@ -222,6 +260,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _handle(self) -> None:
         path, query = urlsplit(self.path).path, parse_qs(urlsplit(self.path).query)
         if self.headers.get("Upgrade", "").lower() == "websocket":
+            if path.endswith("/exec"):
+                self.there.asked.append(f"EXEC {path}")
+                self._execute(path, query["command"])
+                return
             self.there.asked.append(f"FORWARD {path}")
             self._forward(path, int(query["ports"][0]))
             return
@@ -251,7 +293,18 @@ class _Handler(BaseHTTPRequestHandler):
         if found is not None:
             self._of_pod(found[2], found[3] or "", body)
             return
+        if path.startswith(jobs := f"/apis/batch/v1/namespaces/{there.namespace}/jobs/"):
+            self._of_job(path.removeprefix(jobs), body)
+            return
+        if path == jobs[:-1] and self.command == "POST":
+            name = body["metadata"]["name"]
+            if name in there.jobs:
+                self._no(409, f'jobs.batch "{name}" already exists')
+            else:
+                self._answer(201, there.begin_job(body))
+            return
         lists = {
+            jobs[:-1]: ("jobs", there.jobs),
             "/api/v1/pods": ("pods", there.pods),
             f"/api/v1/namespaces/{there.namespace}/pods": ("pods", there.pods),
             f"/apis/apps/v1/namespaces/{there.namespace}/statefulsets": ("statefulsets", there.sets),
@@ -287,7 +340,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         kind, _, name = path.removeprefix("/api/v1/").partition("/")
         if kind == "namespaces" and name in there.uids and ("get", "namespaces") not in there.denied:
-            self._answer(200, {"metadata": {"name": name, "uid": there.uids[name]}})
+            self._answer(200, {"metadata": {"name": name, "uid": there.uids[name], "labels": there.labels}})
         elif kind == "nodes" and name in there.machines and ("get", "nodes") not in there.denied:
             if self.command == "PATCH" and (new := self._changed(there.machines[name], body)) is not None:
                 there.machines[name] = new
@@ -300,6 +353,18 @@ class _Handler(BaseHTTPRequestHandler):
             self._no(403, f"{kind} {name} is forbidden")
         else:
             self._no(404, f"{path} not found")
+
+    def _of_job(self, name: str, body: Any) -> None:
+        there, job = self.there, self.there.jobs.get(name)
+        if job is None:
+            self._no(404, f'jobs.batch "{name}" not found')
+        elif self.command == "GET":
+            self._answer(200, job)
+        elif body["preconditions"]["uid"] != job["metadata"]["uid"]:
+            self._no(409, "Precondition failed: UID in precondition")
+        else:
+            there.end_job(name)
+            self._answer(200, job)
 
     def _of_pod(self, name: str, sub: str, body: Any) -> None:
         there, pod = self.there, self.there.pods.get(name)
@@ -368,6 +433,18 @@ class _Handler(BaseHTTPRequestHandler):
         if backend is None or self.there.broken("FORWARD", path):
             self._no(500, "no such way")
             return
+        self._upgrade()
+        port = struct.pack("<H", number)
+        with socket.create_connection(backend) as there:
+            self._send(b"\x00" + port)
+            self._send(b"\x01" + port)
+            answers = threading.Thread(target=self._answers, args=(there,), daemon=True)
+            answers.start()
+            with suppress(OSError, struct.error):
+                while (said := self._received()) is not None:
+                    there.sendall(said[1:])
+
+    def _upgrade(self) -> None:
         key = base64.b64encode(hashlib.sha1(f"{self.headers['Sec-WebSocket-Key']}{WS}".encode()).digest()).decode()
         self.send_response(101)
         for header, value in (
@@ -379,15 +456,26 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(header, value)
         self.end_headers()
         self.close_connection = True
-        port = struct.pack("<H", number)
-        with socket.create_connection(backend) as there:
-            self._send(b"\x00" + port)
-            self._send(b"\x01" + port)
-            answers = threading.Thread(target=self._answers, args=(there,), daemon=True)
-            answers.start()
-            with suppress(OSError, struct.error):
-                while (said := self._received()) is not None:
-                    there.sendall(said[1:])
+
+    def _execute(self, path: str, command: list[str]) -> None:
+        """Channel 1 is the program's output, channel 3 a Status object when it has ended."""
+        found = POD.fullmatch(path)
+        pod = self.there.pods.get(found[2]) if found else None
+        if pod is None or pod["status"].get("phase") != "Running" or self.there.broken("EXEC", path):
+            self._no(500, "container not found")
+            return
+        self._upgrade()
+        code, output = self.there.executes(pod["metadata"]["name"], command)
+        self._send(b"\x01" + output)
+        failed = {
+            "status": "Failure",
+            "reason": "NonZeroExitCode",
+            "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
+        }
+        self._send(b"\x03" + json.dumps({"status": "Success"} if code == 0 else failed).encode())
+        self._send(b"", opcode=8)
+        with suppress(OSError, struct.error):
+            self._received()
 
     def _answers(self, there: socket.socket) -> None:
         with suppress(OSError):

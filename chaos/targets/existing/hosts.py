@@ -14,6 +14,7 @@ import json
 import os
 import re
 import secrets
+import shlex
 import shutil
 import socket
 import subprocess
@@ -21,12 +22,12 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from chaos.base.errors import ChaosError, FaultError, LabError
 from chaos.base.text import one_line
@@ -67,8 +68,52 @@ def digest() -> str:
     return hashlib.sha256(Path(oschaos_host.__file__).read_bytes()).hexdigest()
 
 
+class Reach(Protocol):
+    """A way to one host and to the program there."""
+
+    destination: str
+
+    @property
+    def ready(self) -> bool:
+        """Whether it can be asked without anything being made there first."""
+        ...
+
+    def join(self, run: str) -> None:
+        """It is used for this run from here on."""
+        ...
+
+    def answers(self) -> bool: ...
+
+    def digest(self) -> tuple[str | None, str]:
+        """SHA-256 of the program there, in hex; None, and what was said, where it cannot be read."""
+        ...
+
+    def ask(self, verb: str, asked: bytes, within: float) -> subprocess.CompletedProcess[bytes]:
+        """What the program there says to one request. Raises LabError where it could not be asked."""
+        ...
+
+    def read(self, paths: Collection[str]) -> dict[str, str]:
+        """What is in each of these files that is there. Raises LabError."""
+        ...
+
+    def close(self) -> None: ...
+
+
+READ = ("grep", "-sH", ".")
+"""Prints each line that is not empty behind the name of its file; a file that is not there does not matter."""
+
+
+def told(said: str, paths: Iterable[str]) -> dict[str, str]:
+    """What is in each of these files that is there, of what :data:`READ` printed of them."""
+    lines = said.splitlines()
+    found = {path: [line[len(path) + 1 :] for line in lines if line.startswith(f"{path}:")] for path in paths}
+    return {path: "\n".join(held).strip() for path, held in found.items() if held}
+
+
 class Ssh:
     """One destination. ``control``: the socket of the connection that calls share."""
+
+    ready = True
 
     def __init__(self, destination: str, config: str | None, control: Path) -> None:
         self.destination, self._control = destination, control
@@ -107,6 +152,28 @@ class Ssh:
             said = last_line(done.stderr) or "no reason"
             raise LabError(f"ssh {self.destination}: {said}", remedy=_remedy(done.stderr.decode(errors="replace")))
         return done
+
+    def join(self, run: str) -> None:
+        return
+
+    def answers(self) -> bool:
+        """Whether it lets us in."""
+        try:
+            return self.run("true", within=LOOK_SECONDS).returncode == 0
+        except ChaosError:
+            return False
+
+    def digest(self) -> tuple[str | None, str]:
+        done = self.run("sha256sum", PROGRAM, within=LOOK_SECONDS * 2)
+        found = done.stdout.decode(errors="replace").split()
+        return (found[0] if done.returncode == 0 and found else None), last_line(done.stderr)
+
+    def ask(self, verb: str, asked: bytes, within: float) -> subprocess.CompletedProcess[bytes]:
+        return self.run("sudo", "-n", PROGRAM, verb, given=asked, within=within)
+
+    def read(self, paths: Collection[str]) -> dict[str, str]:
+        done = self.run(*READ, *map(shlex.quote, paths), within=LOOK_SECONDS)  # ssh gives them to a shell
+        return told(done.stdout.decode(errors="replace"), paths)
 
     def connect(self, host: str, port: int, timeout: float) -> socket.socket:
         """A connection that the host opens to an address, as its own processes would (``ssh -W``). ``timeout`` s for
@@ -155,16 +222,24 @@ def _remedy(said: str) -> str | None:
 class Hosts:
     """The hosts of one target. ``of_nodes``: node → destination. ``config``: see :class:`Ssh`.
 
-    ``folder``: where sockets are put that connections share, if its name is short enough; it is made.
+    ``folder``: where sockets are put that connections share, if its name is short enough; it is made. ``others``: makes
+    the way to a destination that ssh does not lead to; None: it is ssh's.
     """
 
-    def __init__(self, of_nodes: Mapping[str, str], config: str | None, folder: Path) -> None:
+    def __init__(
+        self,
+        of_nodes: Mapping[str, str],
+        config: str | None,
+        folder: Path,
+        others: Callable[[str], Reach | None] = lambda _: None,
+    ) -> None:
         self.of_nodes = dict(of_nodes)
         self.run, self.token = "", 0
-        self._config, self._wanted = config, folder
+        self._config, self._wanted, self._others = config, folder, others
         self._folder: Path | None = None
         self._temporary: weakref.finalize[..., Hosts] | None = None
         self._ssh: dict[str, Ssh] = {}
+        self._reached: dict[str, Reach] = {}
         self._active: dict[tuple[str, str], float] = {}
         """(node, id) → its ttl, of what is to be extended."""
         self._begun: dict[tuple[str, str], int] = {}
@@ -196,11 +271,20 @@ class Hosts:
         self._temporary = weakref.finalize(self, shutil.rmtree, made, ignore_errors=True)
         return made
 
-    def of(self, node: str) -> Ssh:
+    def of(self, node: str) -> Reach:
         """Raises FaultError where the file names no host of this node."""
         if node not in self.of_nodes:
             raise FaultError(f"the file names no host of {node}", remedy=f"write ssh under nodes, {node}")
-        return self.ssh(self.of_nodes[node])
+        destination = self.of_nodes[node]
+        with self._lock:
+            if destination not in self._reached and (other := self._others(destination)) is not None:
+                self._reached[destination] = other
+            found = self._reached.get(destination)
+        return self.ssh(destination) if found is None else found
+
+    def ready(self, node: str) -> bool:
+        """Whether a node's host can be asked now, without anything being made for it."""
+        return node in self.of_nodes and self.of(node).ready
 
     def close(self) -> None:
         """End what this process has open. What is active on hosts stays."""
@@ -209,40 +293,33 @@ class Hosts:
             self._extender.join()
             self._extender = None
         with self._lock:
-            every, self._ssh = list(self._ssh.values()), {}
+            every: list[Reach] = [*self._ssh.values(), *self._reached.values()]
+            self._ssh, self._reached = {}, {}
             self._folder = None
         if every:
             with ThreadPoolExecutor(min(len(every), 16)) as pool:
-                list(pool.map(Ssh.close, every))
+                list(pool.map(lambda each: each.close(), every))
         if self._temporary is not None:
             self._temporary()
 
     def any_reached(self) -> bool:
         """Whether any of them lets us in."""
-
-        def answers(node: str) -> bool:
-            try:
-                return self.of(node).run("true", within=LOOK_SECONDS).returncode == 0
-            except ChaosError:
-                return False
-
-        return any(_each(answers, self.one_each()))
+        return any(_each(lambda node: self.of(node).answers(), self.one_each()))
 
     # ---- the program ----------------------------------------------------------------------------
 
     def verify(self, node: str) -> None:
         """Raises FaultError where the program on this node's host is not this version's."""
         there = self.of(node)
-        done = there.run("sha256sum", PROGRAM, within=LOOK_SECONDS * 2)
-        found = done.stdout.decode(errors="replace").split()
-        if done.returncode != 0 or not found:
+        found, said = there.digest()
+        if found is None:
             raise FaultError(
-                f"{PROGRAM} cannot be read on {there.destination}: {last_line(done.stderr)}",
+                f"{PROGRAM} cannot be read on {there.destination}: {said}",
                 remedy="install the program for hosts there (docs/hosts.md)",
             )
-        if found[0] != digest():
+        if found != digest():
             raise FaultError(
-                f"{PROGRAM} on {there.destination} is another program than this version's (SHA-256 {found[0][:12]}…, "
+                f"{PROGRAM} on {there.destination} is another program than this version's (SHA-256 {found[:12]}…, "
                 f"expected {digest()[:12]}…)",
                 remedy="install the package of this version there: make host-deb",
             )
@@ -251,7 +328,7 @@ class Hosts:
         """What the program on this node's host answers. Raises FaultError where it refuses, LabError where it could
         not be asked."""
         there = self.of(node)
-        done = there.run("sudo", "-n", PROGRAM, verb, given=json.dumps(asked).encode(), within=within)
+        done = there.ask(verb, json.dumps(asked).encode(), within)
         try:
             answer = json.loads(done.stdout)
             if answer["ok"] is not True:
@@ -294,8 +371,9 @@ class Hosts:
         _each(show, nodes)
 
     def one_each(self) -> list[str]:
-        """A node of each host."""
-        return list({destination: node for node, destination in self.of_nodes.items()}.values())
+        """A node of each host that can be asked now."""
+        every = {destination: node for node, destination in self.of_nodes.items() if self.ready(node)}
+        return list(every.values())
 
     def begin(self, node: str, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Make a fault, and extend it from here on. A host takes each id once; what is made again gets one of its own.
@@ -316,6 +394,7 @@ class Hosts:
     def undo(self, node: str, run: str, id: str) -> None:
         """Take a fault away; fine where it is not there. Raises as :meth:`call`, and FaultError where something of it
         was left because others changed it."""
+        self.of(node).join(run)
         with self._lock:
             times = self._begun.get((node, id), 0)
             for number in range(1, times + 1):
@@ -416,8 +495,9 @@ def unlike(node: str, told: Mapping[str, Any], asked: Mapping[str, Any]) -> str 
     if not process:
         return told.get("why") or f"no process of {node} runs there"
     pid, age = asked["process"]["id"], asked["jvm"]["uptime_in_millis"] / 1000
-    if pid != process["pid"]:
-        return f"there {node} is process {process['pid']}, and the cluster says that it is {pid}"
+    there = process.get("inside", process["pid"])  # in a container it has a number of its own
+    if pid != there:
+        return f"there {node} is process {there}, and the cluster says that it is {pid}"
     ahead = (asked["jvm"]["timestamp"] - asked["timestamp"]) / 1000
     if ahead > AHEAD_SECONDS:
         return (

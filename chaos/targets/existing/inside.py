@@ -6,8 +6,6 @@ measured on by the program for hosts. Nothing here changes anything.
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -24,17 +22,8 @@ from chaos.targets.limits import (
 )
 from chaos.targets.protocol import DiskAnswer
 
-READ = ("grep", "-sH", ".")
-"""Prints each line that is not empty behind the name of its file; a file that is not there does not matter."""
 UPTIME = "/proc/uptime"
 """Its first word: seconds since the host was booted."""
-
-
-def told(said: str, paths: Iterable[str]) -> dict[str, str]:
-    """What is in each of these files that is there, of what :data:`READ` printed of them."""
-    lines = said.splitlines()
-    found = {path: [line[len(path) + 1 :] for line in lines if line.startswith(f"{path}:")] for path in paths}
-    return {path: "\n".join(held).strip() for path, held in found.items() if held}
 
 
 class TheirGroups:
@@ -77,9 +66,7 @@ class TheirGroups:
 
     def _read(self, node: str, files: dict[str, str]) -> dict[str, str]:
         """``files``: name → path. By name what is in those that are there."""
-        words = map(shlex.quote, files.values())  # ssh gives them to a shell
-        done = self._hosts.of(node).run(*READ, *words, within=LOOK_SECONDS)
-        found = told(done.stdout.decode(errors="replace"), files.values())
+        found = self._hosts.of(node).read(files.values())
         return {name: found[path] for name, path in files.items() if path in found}
 
     def _read_all(self, node: str, files: dict[str, str]) -> dict[str, str]:
@@ -154,3 +141,5 @@ class TheirDisks:
 def require_host(hosts: Hosts, node: str) -> None:
     if node not in hosts.of_nodes:
         raise Lacking(f"the file names no host of {node}", remedy=f"write ssh under nodes, {node}")
+    if not hosts.ready(node):
+        raise Lacking(f"nothing is on the host of {node} that could be asked before a run has begun")

@@ -23,6 +23,10 @@ Place = tuple[str, str]
 """(label of a Toxiproxy, name of one of its proxies)."""
 
 
+BESIDE = "pod/"
+"""Before the name of a pod, beside which a helper pod does what is done on a host elsewhere."""
+
+
 def client_host(zone: str) -> str:
     """How wiring names the clients of a zone."""
     return f"client-{zone}"
@@ -59,7 +63,8 @@ class TheirWiring(Wiring):
     """``through``: the proxy of each connection. ``open``: the connections whose proxy is reached from here.
 
     Of nodes' connections all can be looked at: nodes are asked what they get from each other. ``machines``: node →
-    its host, as ssh takes it. ``seen_as``: node, or clients' host, → the addresses that its packets have.
+    its host, as ssh takes it, or its pod behind :data:`BESIDE`. ``seen_as``: node, or clients' host, → the addresses
+    that its packets have; of a pod its name, because its address is another one after each restart.
     """
 
     through: Mapping[Pair, Place] = field(default_factory=dict)
@@ -76,6 +81,10 @@ class TheirWiring(Wiring):
         addresses = {name: node.addresses for name, node in file.nodes.items() if node.addresses}
         addresses |= {client_host(zone): each.addresses for zone, each in clients_of(file).items()}
         machines = {name: node.ssh for name, node in file.nodes.items() if node.ssh is not None}
+        if file.kubernetes is not None and file.kubernetes.helper is not None:
+            beside = {name: f"{BESIDE}{node.pod}" for name, node in file.nodes.items()}
+            machines |= beside
+            addresses = {name: (place,) for name, place in beside.items()} | addresses
         reachable = frozenset(openings(file)) | reached
         return cls(plain.lab, plain.hosts, frozenset(), places(file), reachable, machines, addresses)
 

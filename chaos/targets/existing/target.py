@@ -34,10 +34,11 @@ from chaos.targets.existing import offered, pods
 from chaos.targets.existing.domain import Domain
 from chaos.targets.existing.door import DoorClient
 from chaos.targets.existing.fis import Fis
+from chaos.targets.existing.helpers import Helpers
 from chaos.targets.existing.hosts import UNASKED, Hosts, unlike
 from chaos.targets.existing.inside import TheirDisks, TheirGroups
-from chaos.targets.existing.passages import TheirWiring, client_host, clients_of, openings
-from chaos.targets.existing.pods import Pods
+from chaos.targets.existing.passages import BESIDE, TheirWiring, client_host, clients_of, openings
+from chaos.targets.existing.pods import FRESH_SECONDS, Pods
 from chaos.targets.existing.seen import refuse_another
 from chaos.targets.labs.base import BaseLab, Manifest, Progress, Resident
 from chaos.targets.labs.toxiproxy import ToxiproxyServer
@@ -99,11 +100,14 @@ def unreached(id: str, seconds: float = 3.0) -> str | None:
         hosts.close()
 
 
-def hosts_of(target: Existing) -> Hosts:
-    """The hosts that a file names; there may be none."""
+def hosts_of(target: Existing, helpers: Helpers | None = None) -> Hosts:
+    """The hosts that a file names, and the pods beside which ``helpers`` are; there may be none."""
     file = target.written
     machines = {name: node.ssh for name, node in file.nodes.items() if node.ssh is not None}
-    return Hosts(machines, target.ssh_config, folder_of(file.name) / "ssh")
+    if helpers is not None:
+        machines |= {name: f"{BESIDE}{node.pod}" for name, node in file.nodes.items()}
+    others = (lambda _: None) if helpers is None else helpers.way
+    return Hosts(machines, target.ssh_config, folder_of(file.name) / "ssh", others)
 
 
 class ExistingTarget(BaseLab):
@@ -128,10 +132,12 @@ class ExistingTarget(BaseLab):
         self._doors = {str(address): address for address in file.addresses} if file.by_doors else {}
         self._proxied = openings(file)
         self._toxiproxies = {server.label: server.address for server in file.toxiproxies}
-        self.hosts = hosts_of(target)
+        self.pods = None if file.kubernetes is None else Pods(target)
+        image = None if file.kubernetes is None else file.kubernetes.helper
+        self.helpers = None if image is None or self.pods is None else Helpers(self.pods, image)
+        self.hosts = hosts_of(target, self.helpers)
         self.fis = None if file.fis is None else Fis(file.fis, file.name)
         self.domain = None if file.domain is None else Domain(file.domain)
-        self.pods = None if file.kubernetes is None else Pods(target)
         self._groups = TheirGroups(self.hosts)
         self._disks = TheirDisks(self.hosts)
         self._clients = {client_host(zone): each.ssh for zone, each in clients_of(file).items() if each.ssh is not None}
@@ -255,8 +261,9 @@ class ExistingTarget(BaseLab):
         return self.lacking(capability)
 
     def process_state(self, node: str) -> str | None:
-        """Its host says; where the file names none nobody knows, and whether a node is there, the cluster says."""
-        if node not in self.hosts.of_nodes:
+        """Its host says; where the file names none, or none that can be asked now, nobody knows, and whether a node is
+        there, the cluster says."""
+        if not self.hosts.ready(node):
             return "?"
         try:
             found = self.hosts.process(node)
@@ -310,6 +317,16 @@ class ExistingTarget(BaseLab):
                 return {"name": f"status {status}"}
             found |= next(iter(answer["nodes"].values()))
         return found
+
+    def address_of(self, peer: str) -> str:
+        """The address that a peer's packets have now; a pod, behind :data:`BESIDE`, has another one after each restart.
+        Raises FaultError where it has none, LabError."""
+        if self.pods is None or not peer.startswith(BESIDE):
+            return peer
+        pod = self.pods.look(fresh=FRESH_SECONDS).pods.get(peer.removeprefix(BESIDE))
+        if pod is None or pod.ip is None:
+            raise FaultError(f"{peer} has no address now")
+        return pod.ip
 
     def on_hosts(self, nodes: Iterable[str]) -> dict[str, dict[str, Any]]:
         """:meth:`on_host` of each of these nodes, at the same time."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from shipped import ROOT
 
@@ -25,7 +27,7 @@ def cell(kind: str, column: str) -> str:
 def test_there_is_a_column_for_each_of_our_labs_and_each_provider_of_a_cluster_that_exists() -> None:
     others = {f"`{each.name}`" for each in PROVIDERS.all if each.of_others}
     ours = ["local lab", "docker lab", "`rest`", "`toxiproxy`"]
-    assert list(SHOWN) == [*ours, "`ssh`", "`kubernetes`", "`hooks`", "`fis`", "`domain`"]
+    assert list(SHOWN) == [*ours, "`ssh`", "`helper`", "`kubernetes`", "`hooks`", "`fis`", "`domain`"]
     assert others <= set(SHOWN)
 
 
@@ -86,7 +88,8 @@ def test_what_no_docker_lab_has_none_says_that_it_has(monkeypatch: pytest.Monkey
 
 def test_what_no_file_gives_is_lacking_whatever_it_names() -> None:
     class File:
-        toxiproxies = hosts = fis = domain = kubernetes = ("named",)
+        toxiproxies = hosts = fis = domain = ("named",)
+        kubernetes = SimpleNamespace(helper="an image")
         by_doors = False
         hooks = dict.fromkeys(FAULTS)
 

@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 import tarfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -68,6 +68,26 @@ def program(file: Path, source: Path, place: str) -> None:
         _skeleton(archive)
         archive.add(source.resolve(), place, filter=_of_root)
         _libraries(archive, [source])
+
+
+def programs(file: Path, places: Mapping[str, Path], folders: Mapping[str, Path], left_out: Set[str]) -> None:
+    """Pack several programs, and folders of what they read, with the shared libraries that all are linked to.
+
+    ``places``, ``folders``: path in the image → what lies here. ``left_out``: names of folders that are not packed.
+    """
+    linked = list(places.values())
+    with tarfile.open(file, "w") as archive:
+        _skeleton(archive)
+        for place, source in places.items():
+            archive.add(source.resolve(), place.lstrip("/"), filter=_of_root)
+        for place, folder in folders.items():
+            archive.add(
+                folder.resolve(),
+                place.lstrip("/"),
+                filter=lambda entry: None if Path(entry.name).name in left_out else _of_root(entry),
+            )
+            linked += [each for each in folder.rglob("*.so") if not left_out & set(each.relative_to(folder).parts)]
+        _libraries(archive, linked)
 
 
 def _command(home: OpenSearchHome, java: JavaRuntime) -> list[str]:

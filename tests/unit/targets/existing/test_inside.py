@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from chaos.base.errors import LabError, Lacking
-from chaos.targets.existing.hosts import Hosts, digest
-from chaos.targets.existing.inside import UPTIME, TheirDisks, TheirGroups, told
+from chaos.targets.existing.hosts import Hosts, digest, told
+from chaos.targets.existing.inside import UPTIME, TheirDisks, TheirGroups
 from chaos.targets.limits import MemoryUse, ProcessorUse
 from chaos.targets.protocol import DiskAnswer
 

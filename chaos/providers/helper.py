@@ -1,0 +1,113 @@
+"""Faults beside pods of Kubernetes: by the program for faults on hosts, in a helper pod on each pod's machine.
+
+What is done, and how it is undone, is :mod:`chaos.providers.ssh`'s; here is what of it can be had beside a pod, and how
+helpers come and go (docs/kubernetes.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from chaos.base.errors import FaultError, Lacking
+from chaos.faults.fault import Grade
+from chaos.faults.kinds.cluster_manager import QuorumLoss
+from chaos.faults.kinds.network import NetworkDrop, NetworkLatency, NetworkLoss, NetworkRefuse, NetworkReset
+from chaos.faults.kinds.node import NodePause
+from chaos.faults.kinds.resources import NodeCpuStarvation
+from chaos.faults.moves import operation
+from chaos.faults.offers import Aim, Means, Provider
+from chaos.providers import ssh
+from chaos.targets.existing.helpers import Helpers
+from chaos.targets.existing.target import ExistingTarget
+from chaos.targets.protocol import Lab
+
+PROVIDER = Provider("helper", "a helper pod beside each pod, with the program for hosts", grade=Grade.PATH,
+                    of_others=True)  # fmt: skip
+NEEDS = ("helpers",)
+REQUEST_SECONDS = 60.0
+"""After which an API server gives a request up (kube-apiserver, --request-timeout)."""
+GONE = "the tables are deleted, or go with the pod; connections go on"
+
+
+def there(lab: Lab) -> Helpers:
+    """The helper pods of the target, if it is one that can have them."""
+    if not isinstance(lab, ExistingTarget) or lab.helpers is None:
+        raise FaultError("only a cluster that exists, and whose file names an image for them, has helper pods")
+    return lab.helpers
+
+
+def _late(lab: Lab, **arguments: object) -> float:
+    return REQUEST_SECONDS
+
+
+@operation("helpers.make", late=_late)
+def _make(lab: Lab, run: str, nodes: Sequence[str]) -> None:
+    there(lab).make(run, nodes)
+
+
+@operation("helpers.end")
+def _end(lab: Lab, run: str) -> None:
+    there(lab).end(run)
+
+
+PROVIDER.carries_out(
+    NodePause,
+    mechanism="SIGSTOP by a helper pod on the pod's machine; the machine's kernel still acknowledges, and probes that "
+    "fail make the kubelet end the container",
+    undoing="SIGCONT to the same process",
+    needs=NEEDS,
+)(ssh.pause)
+PROVIDER.carries_out(
+    NodeCpuStarvation,
+    mechanism="quota of the container's control group (version 1 cpu.cfs_quota_us, version 2 cpu.max), by a helper pod "
+    "on its machine",
+    undoing="the quota that was there, if it is still ours",
+    needs=NEEDS,
+)(ssh.starve)
+PROVIDER.carries_out(
+    NetworkDrop,
+    mechanism="a table of nftables in the pod's network namespace, by a helper pod on its machine: packets between the "
+    "node's ports and these peers vanish",
+    undoing=GONE,
+    needs=NEEDS,
+)(ssh.drop)
+PROVIDER.carries_out(
+    NetworkLoss,
+    mechanism="a table of nftables in the pod's network namespace, by a helper pod on its machine: this share of the "
+    "packets between the node's ports and these peers vanishes, drawn for each",
+    undoing=GONE,
+    needs=NEEDS,
+)(ssh.loss)
+PROVIDER.carries_out(
+    NetworkReset,
+    mechanism="a table of nftables in the pod's network namespace, by a helper pod on its machine: connections are "
+    "made, and reset at their next packet",
+    undoing=GONE,
+    needs=NEEDS,
+)(ssh.reset)
+PROVIDER.carries_out(
+    NetworkRefuse,
+    mechanism="tables of nftables in the pod's network namespace, by a helper pod on its machine: new connections are "
+    "refused, existing ones reset",
+    undoing=GONE,
+    needs=NEEDS,
+)(ssh.refuse)
+PROVIDER.carries_out(
+    NetworkLatency,
+    mechanism="netem under a class of htb on the pod's own devices, by a helper pod on its machine: what leaves it for "
+    "these peers waits",
+    undoing="the queueing is deleted; connections stay",
+    needs=NEEDS,
+)(ssh.latency)
+
+
+@PROVIDER.carries_out(
+    QuorumLoss,
+    mechanism="SIGSTOP, by helper pods on their machines, of cluster managers drawn with the seed",
+    undoing="they go on",
+    needs=NEEDS,
+)
+def quorum_loss(fault: QuorumLoss, aim: Aim) -> Means:
+    if fault.how == "kill":
+        raise Lacking("a container that is killed is started again by its kubelet", remedy="how: pause")
+    return ssh.quorum_loss(fault, aim)

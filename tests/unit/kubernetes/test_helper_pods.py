@@ -1,0 +1,313 @@
+"""Helper pods: what their Jobs are, how they come and go, what is asked through them, and what refuses them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from apiserver import SETS, Server
+from fakes import ROOT
+from podcluster import Cluster, written
+from ruamel.yaml import YAML
+from typer.testing import CliRunner
+
+from chaos.base.errors import FaultError, InvalidInput, LabError, Lacking
+from chaos.cli import app
+from chaos.commands.on_kubernetes import Where
+from chaos.definitions.existing import load_existing
+from chaos.faults.fault import Fault
+from chaos.hosts import oschaos_host
+from chaos.kubernetes import rights
+from chaos.providers.helper import PROVIDER
+from chaos.registry import FAULTS, PROVIDERS, load_experiment, ready
+from chaos.run import on_target
+from chaos.targets.existing import helpers, mapping
+from chaos.targets.existing.compare import Sign
+from chaos.targets.existing.helpers import CALL, DIGEST, LAUNCH, PYTHON
+from chaos.targets.existing.hosts import PROGRAM, digest, named
+from chaos.targets.existing.seen import seen_of
+from chaos.targets.existing.target import ExistingTarget
+
+DATA, OTHER = f"{SETS[1]}-1", f"{SETS[1]}-2"
+RUN = "20261128T220000Z-x-1a2b"
+IMAGE = "registry.example/tools/net:1"
+
+
+class Programs:
+    """The program for faults in each helper, as far as its callers see it. ``standing``: intents by pod."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.asked: list[tuple[str, str, dict[str, Any]]] = []
+        self.standing: dict[str, list[str]] = {}
+        self.digest = digest()
+        server.executes = self.run
+
+    def run(self, pod: str, command: list[str]) -> tuple[int, bytes]:
+        assert command[: len(PYTHON)] == list(PYTHON)
+        if command[3] == DIGEST:
+            return 0, f"{self.digest}\n".encode()
+        assert command[3] == CALL
+        verb, asked = command[4], json.loads(command[5])
+        beside = self.server.pods[pod]["metadata"]["labels"][helpers.NODE]
+        self.asked.append((verb, beside, asked))
+        active = [{"intent": each, "node": beside} for each in self.standing.get(beside, [])]
+        told = {"ok": True, "token": 7, "steps": [], "active": active, "nodes": {beside: {"state": "S"}}}
+        return 0, json.dumps(told).encode()
+
+
+@pytest.fixture
+def lab(cluster: Cluster, where: Where, state: Path) -> ExistingTarget:
+    written(where, state)
+    file = next((state / "topologies" / "existing").glob("*.yaml"))
+    file.write_text(file.read_text().replace("\n  forward:", f"\n  helper: {IMAGE}\n  forward:", 1))
+    target = load_existing(file)
+    needed = load_experiment(ROOT / "experiments" / "data-node-kill.yaml").topology
+    made = ExistingTarget(target, mapping.mapped(needed, target.written, seen_of(target)).topology)
+    made.run = RUN
+    return made
+
+
+@pytest.fixture
+def programs(there: Server) -> Programs:
+    return Programs(there)
+
+
+def fault(lab: ExistingTarget, kind: str, **given: Any) -> Fault:
+    return ready("f1", FAULTS[kind].model_validate(given), lab, seed=1, elected=None)
+
+
+def posts(there: Server) -> list[str]:
+    return [each for each in there.asked if each.startswith("POST /apis/batch")]
+
+
+def test_a_helper_is_privileged_short_lived_and_where_the_pod_is(
+    lab: ExistingTarget, there: Server, programs: Programs
+) -> None:
+    assert lab.helpers is not None
+    lab.helpers.make(RUN, [DATA, OTHER])
+    lab.helpers.make(RUN, [DATA, OTHER])
+    assert len(there.jobs) == 2 == len(posts(there))
+    job = there.jobs[helpers.job_name(RUN, DATA)]
+    spec, pod = job["spec"]["template"]["spec"], there.pods[DATA]
+    (container,) = spec["containers"]
+    assert spec["nodeName"] == pod["spec"]["nodeName"] and spec["hostPID"] and "hostNetwork" not in spec
+    assert container["image"] == IMAGE and container["securityContext"]["privileged"]
+    assert job["spec"]["activeDeadlineSeconds"] and job["spec"]["ttlSecondsAfterFinished"]
+    assert job["spec"]["backoffLimit"] == 0 and not spec["automountServiceAccountToken"]
+    assert spec["volumes"][0]["hostPath"]["path"].endswith(pod["metadata"]["uid"])
+    *_, program, config, uid = container["command"]
+    assert not any("$" in word for word in container["command"]), "Kubernetes would take it for a variable"
+    assert zlib.decompress(base64.b64decode(program)) == Path(oschaos_host.__file__).read_bytes()
+    said = json.loads(config)
+    assert said["nodes"] == {DATA: {"pod": uid}} and uid == pod["metadata"]["uid"]
+    assert set(said["intents"]) <= set(oschaos_host.INTENTS) and "node.kill" not in said["intents"]
+    assert job["metadata"]["labels"] == {helpers.RUN: RUN.lower(), helpers.NODE: DATA}
+
+
+def test_before_a_run_nothing_is_made_and_nobody_is_asked(lab: ExistingTarget, there: Server) -> None:
+    asked = len(there.asked)
+    assert lab.process_state(DATA) == "?" and not lab.hosts.ready(DATA) and lab.hosts.one_each() == []
+    with pytest.raises(Lacking, match="before a run has begun"):
+        lab.processor_use(DATA)
+    with pytest.raises(LabError, match="made when a run begins"):
+        lab.hosts.call(DATA, "facts", {})
+    assert len(there.asked) == asked and not there.jobs
+
+
+def test_an_undo_from_another_machine_uses_the_helper_that_there_is(
+    lab: ExistingTarget, there: Server, programs: Programs
+) -> None:
+    assert lab.helpers is not None
+    lab.helpers.make(RUN, [DATA])
+    other = ExistingTarget(lab.target, lab.topology)
+    other.hosts.undo(DATA, named(RUN), "f1-0")
+    assert len(posts(there)) == 1 and programs.asked[0] == ("undo", DATA, {"run": RUN.lower(), "id": "f1-0"})
+
+
+def test_a_helper_that_was_killed_is_made_anew_by_who_asks_next(
+    lab: ExistingTarget, there: Server, programs: Programs
+) -> None:
+    assert lab.helpers is not None
+    lab.helpers.make(RUN, [DATA])
+    name = helpers.job_name(RUN, DATA)
+    before = there.jobs[name]["metadata"]["uid"]
+    there.fail_job(name)
+    assert lab.hosts.process(DATA) == {"state": "S"}
+    assert there.jobs[name]["metadata"]["uid"] != before and len(there.jobs) == 1
+
+
+def test_a_helper_that_does_not_come_is_told_with_what_helps(
+    lab: ExistingTarget, there: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert lab.helpers is not None
+    monkeypatch.setattr(helpers, "READY_SECONDS", 0.3)
+    there.starts = False
+    with pytest.raises(FaultError, match="ErrImagePull") as error:
+        lab.helpers.make(RUN, [DATA])
+    assert "kubernetes, helper" in str(error.value.remedy)
+
+
+def test_the_end_takes_the_runs_own_away_and_nobody_elses(
+    lab: ExistingTarget, there: Server, programs: Programs
+) -> None:
+    assert lab.helpers is not None
+    lab.helpers.make("another-run-2", [DATA])
+    lab.helpers._known.clear()
+    lab.helpers.make(RUN, [DATA, OTHER])
+    programs.standing[DATA] = ["network.drop"]
+    with pytest.raises(FaultError, match=r"network\.drop beside .* still stands"):
+        lab.helpers.end(RUN)
+    assert len(there.jobs) == 3 and len(lab.helpers.left(RUN)) == 2
+    programs.standing.clear()
+    lab.helpers.end(RUN)
+    assert list(there.jobs) == [helpers.job_name("another-run-2", DATA)] and lab.helpers.left(RUN) == []
+    lab.helpers.end(RUN)
+
+
+def test_a_helper_that_is_dead_at_the_end_is_asked_nothing(
+    lab: ExistingTarget, there: Server, programs: Programs
+) -> None:
+    assert lab.helpers is not None
+    lab.helpers.make(RUN, [DATA])
+    there.fail_job(helpers.job_name(RUN, DATA))
+    lab.helpers.end(RUN)
+    assert not there.jobs and not programs.asked
+
+
+def test_links_between_pods_are_hit_at_the_addresses_that_they_have_then(
+    lab: ExistingTarget, there: Server, programs: Programs
+) -> None:
+    asked = len(there.asked)
+    made = fault(lab, "network.drop", links="between (role data and zone b) and (role data and zone c)")
+    assert made.provider == "helper" and len(there.asked) == asked, "a plan asks nobody"
+    (both,) = made.moves
+    assert both.move.arguments["asked"]["peers"] == [f"pod/{OTHER}"]
+    assert lab.address_of(f"pod/{OTHER}") == there.pods[OTHER]["status"]["podIP"]
+    assert lab.address_of("10.1.2.3") == "10.1.2.3"
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "provider"),
+    [
+        ("node.pause", {"target": "node b-data"}, "helper"),
+        ("node.cpu_starvation", {"target": "node b-data", "quota": "10%"}, "helper"),
+        ("node.kill", {"target": "node b-data"}, "kubernetes"),
+        ("cluster_manager.quorum_loss", {"how": "pause"}, "helper"),
+    ],
+)
+def test_each_kind_goes_by_what_can_hold_it(
+    lab: ExistingTarget, kind: str, given: dict[str, Any], provider: str
+) -> None:
+    assert fault(lab, kind, **given).provider == provider
+
+
+def test_a_quorum_that_is_killed_is_refused(lab: ExistingTarget) -> None:
+    with pytest.raises(Lacking, match="started again by its kubelet"):
+        fault(lab, "cluster_manager.quorum_loss", how="kill")
+
+
+def test_without_an_image_none_of_it_can_be_had(cluster: Cluster, where: Where, state: Path) -> None:
+    target = written(where, state)
+    needed = load_experiment(ROOT / "experiments" / "data-node-kill.yaml").topology
+    plain = ExistingTarget(target, mapping.mapped(needed, target.written, seen_of(target)).topology)
+    offers = PROVIDERS.on(plain.lacks)
+    for kind in PROVIDER.offers:
+        if kind != "cluster_manager.quorum_loss":
+            assert offers.meant(kind).provider != "helper" or offers.reasons(kind)
+    assert "no image for helper pods" in str(plain.lacks("helpers"))
+
+
+def test_a_policy_has_the_rights_and_a_namespace_without_privileged_pods_is_refused(
+    lab: ExistingTarget, there: Server, state: Path
+) -> None:
+    file = Path(lab.target.file)
+    experiment = state / "drop.yaml"
+    experiment.write_text(
+        (ROOT / "experiments" / "data-node-kill.yaml").read_text().replace("node.kill: {target", "node.pause: {target")
+        .replace("undo: node.kill", "undo: node.pause")
+    )  # fmt: skip
+    done = CliRunner().invoke(app, ["kubernetes", "policy", str(experiment), "--on", str(file)])
+    assert done.exit_code == 0, done.output
+    rules = [rule for each in YAML(typ="safe").load_all(done.output) for rule in each.get("rules", ())]
+    assert {"create", "get", "list", "delete"} == {
+        verb for rule in rules if rule["resources"] == ["jobs"] for verb in rule["verbs"]
+    }
+    offers = PROVIDERS.on(lab.lacks)
+    asked = load_experiment(experiment)
+    asked = asked.model_copy(update={"topology": lab.topology})
+    assert on_target.of_pods(asked, offers) == {rights.HELPER}
+    assert on_target.refused_pods(lab, asked, offers) == []
+    assert on_target.hit_beside(lab, asked, 1, offers) == [DATA]
+    there.labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    (row,) = on_target.refused_pods(lab, asked, offers)
+    assert row.sign is Sign.BLOCKS and "privileged" in row.says
+    there.labels = {}
+    there.denied.add(("create", "jobs"))
+    (row,) = on_target.refused_pods(lab, asked, offers)
+    assert "create jobs.batch" in row.says
+
+
+def test_a_host_by_ssh_and_a_helper_are_one_too_many(lab: ExistingTarget, state: Path) -> None:
+    file = Path(lab.target.file)
+    text = file.read_text().replace("pod: opensearch-cluster-data-0", "ssh: host-1, pod: opensearch-cluster-data-0")
+    file.write_text(f"{text}\nhosts: {{}}\n")
+    with pytest.raises(InvalidInput, match="expected one of them"):
+        load_existing(file)
+
+
+# ---- the two programs that are run in a helper -----------------------------------------------------------------
+
+
+def moved(text: str, folder: Path) -> str:
+    """A program of a helper's with its paths below a folder."""
+    for path in (PROGRAM, "/etc/oschaos-host.json", "/usr/sbin", "/run/oschaos-host", "/proc/1/root"):
+        text = text.replace(f'"{path}', f'"{folder}{path}')
+    return text
+
+
+@pytest.fixture
+def helper(tmp_path: Path) -> Callable[[str], subprocess.Popen[bytes]]:
+    for part in ("usr/sbin", "etc", "run/oschaos-host", "proc/1/root/run/opensearch-chaos/u-1"):
+        (tmp_path / part).mkdir(parents=True)
+    program = base64.b64encode(zlib.compress(b"import sys; print(sys.argv[1], sys.stdin.read())")).decode()
+
+    def begin(config: str) -> subprocess.Popen[bytes]:
+        text = moved(LAUNCH, tmp_path)
+        made = subprocess.Popen([sys.executable, "-IS", "-c", text, program, config, "u-1"])
+        while not (tmp_path / PROGRAM.lstrip("/")).exists():
+            assert made.poll() is None
+        return made
+
+    return begin
+
+
+def test_the_launcher_puts_the_program_in_place_and_takes_its_folder_away(
+    helper: Callable[[str], subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    running = helper('{"nodes": 1}')
+    assert (tmp_path / "etc" / "oschaos-host.json").read_text() == '{"nodes": 1}'
+    done = subprocess.run(
+        [sys.executable, "-IS", "-c", moved(CALL, tmp_path), "facts", '{"a": 1}'], capture_output=True, text=True
+    )
+    assert done.stdout.strip() == 'facts {"a": 1}', done.stderr
+    running.terminate()
+    assert running.wait(10) == 0
+    assert not (tmp_path / "proc/1/root/run/opensearch-chaos").exists()
+
+
+def test_the_launcher_leaves_what_is_still_written_down(
+    helper: Callable[[str], subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    running = helper("{}")
+    (tmp_path / "run/oschaos-host/r_f.json").write_text("{}")
+    running.terminate()
+    assert running.wait(10) == 0
+    assert (tmp_path / "proc/1/root/run/opensearch-chaos/u-1").is_dir()
