@@ -69,7 +69,7 @@ def test_what_is_wrong_is_told_at_its_place(tmp_path: Path, change: tuple[str, s
 def test_every_kind_that_may_be_by_a_program_is_offered_and_has_its_capability() -> None:
     (provider,) = [each for each in PROVIDERS.all if each.name == "hooks"]
     assert set(provider.offers) == set(KINDS) and provider.of_others
-    others = {"hosts", "fis", "domain", "pods"}
+    others = {"hosts", "fis", "domain", "pods", "helpers"}
     assert {f"{HOOK}{kind}" for kind in KINDS} == set(NO_OWNERS) - others <= set(CAPABILITIES)
     for kind, offer in provider.offers.items():
         assert offer.needs == (f"{HOOK}{kind}",) and offer.grade == "effect" and offer.proof

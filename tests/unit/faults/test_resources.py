@@ -83,7 +83,7 @@ def test_a_node_that_was_killed_for_memory_starts_after_its_limit_is_back(lab: F
 
 
 def test_a_lab_without_groups_refuses_with_its_reason(lab: FakeLab) -> None:
-    lab.missing |= {"cpu": "no control groups", "hosts": "they are ours"}
+    lab.missing |= {"cpu": "no control groups", "hosts": "they are ours", "helpers": "they are no pods"}
     lab.limits = lambda *_: pytest.fail("it has none")  # type: ignore[method-assign]
     with pytest.raises(Lacking, match=r"node\.cpu_starvation: no control groups"):
         built(lab, "node.cpu_starvation", target="node c-data", quota="10%")

@@ -106,7 +106,7 @@ UID = "447fb208-1876-4a04-90d6-f18181a05669"
 IN_KUBERNETES: dict[str, Any] = {
     "endpoints": ["https://127.0.0.1:9"],
     "kubernetes": {"namespace": "search", "selector": "app=opensearch", "context": "staging", "kubeconfig": "config",
-                   "zone_label": "zone", "forward": 9200,
+                   "zone_label": "zone", "forward": 9200, "helper": "net:1",
                    "identity": {"cluster": UID, "namespace": UID, "stateful_sets": {"es": UID}}},
     "nodes": {"es-a": {"zone": "a", "roles": ["data"], "pod": "es-0", "url": "https://127.98.0.1:9"}},
 }  # fmt: skip
@@ -245,7 +245,7 @@ NO_FILES = {
     "Identity": "cluster_uuid cluster_name",
     "Zones": "attribute names",
     "Member": "zone roles url ssh addresses pod",
-    "KubernetesFile": "namespace selector context kubeconfig zone_label",
+    "KubernetesFile": "namespace selector context kubeconfig zone_label helper",
     "KubernetesIdentity": "cluster namespace stateful_sets",
     "TheirToxiproxy": "api proxies",
     "Passage": "from_ to url",

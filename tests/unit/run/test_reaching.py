@@ -268,8 +268,8 @@ def test_what_could_not_be_seen_to_hold_with_its_zone_out_is_refused(
 
 def test_where_the_file_names_no_toxiproxies_that_is_told_once(tmp_path: Path) -> None:
     made = plan(tmp_path, LATE)
-    assert refused(made) == ["faults: no provider"] * 3  # a reason each
-    reasons = ("names no Toxiproxies", "names no hosts", "says nothing of AWS FIS")
+    assert refused(made) == ["faults: no provider"] * 4  # a reason each
+    reasons = ("names no Toxiproxies", "names no hosts", "no image for helper pods", "says nothing of AWS FIS")
     assert all(why in row.says for why, (_, row) in zip(reasons, made.refused, strict=True))
 
 
