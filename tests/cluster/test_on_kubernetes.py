@@ -354,3 +354,28 @@ def test_where_all_of_us_die_the_machine_undoes_it(box: Box, tmp_path: Path) -> 
     assert code == Exit.PASS, output
     assert wait_until(lambda: nothing_left(api, box), 60, every=0.5)
     assert wait_until(lambda: whole(api), 150, every=0.5)
+
+
+BETWEEN = 'links: "between (role data and zone a) and (role data and zone c)"'
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        f"network.refuse: {{{BETWEEN}}}",
+        f"network.reset: {{{BETWEEN}}}",
+        f"network.loss: {{{BETWEEN}, share: 40%}}",
+        "node.cpu_starvation: {target: node b-data, quota: 10%}",
+        "node.restart: {target: node b-data, how: kill, within: 150s}",
+        "zone.power_loss: {zone: b}",
+    ],
+    ids=lambda fault: fault.partition(":")[0],
+)
+def test_each_other_kind_is_proven_and_taken_back(box: Box, tmp_path: Path, fault: str) -> None:
+    api = box.api()
+    assert wait_until(lambda: whole(api), 150, every=0.5)
+    code, output = cli("run", experiment(tmp_path, fault), "--on", helped(box, tmp_path), "--out", tmp_path / "run",
+                       "--yes", timeout=300)  # fmt: skip
+    assert code in (Exit.PASS, Exit.WEAKNESS) and "clean-up: clean" in output, output
+    assert "proven" in output and "not proven" not in output, output
+    assert nothing_left(api, box) and wait_until(lambda: whole(api), 150, every=0.5)
