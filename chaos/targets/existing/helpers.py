@@ -1,9 +1,9 @@
 """Helper pods: the program for faults on hosts, in a privileged pod on the machine of a node's pod.
 
 Each is the pod of a Job that names the pod's machine. Kubernetes ends it after a time and deletes it, also when all of
-us have died. It sees the machine's processes, so that the program finds the node by its pod's uid, and goes into the network
-namespace of that pod alone. What the program writes down lies in a folder of the machine that a reboot empties: where
-one helper pod was killed, the next one knows what stands. Its dead-man leaves the pod, and undoes without it.
+us have died. It sees the machine's processes, so that the program finds the node by its pod's uid, and enters the
+network namespace of that pod alone. What the program writes down lies in a folder of the machine that a reboot empties:
+where one helper pod was killed, the next one knows what stands. Its dead-man leaves the pod, and undoes without it.
 """
 
 from __future__ import annotations
