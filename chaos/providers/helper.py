@@ -26,7 +26,7 @@ PROVIDER = Provider("helper", "a helper pod beside each pod, with the program fo
 NEEDS = ("helpers",)
 REQUEST_SECONDS = 60.0
 """After which an API server gives a request up (kube-apiserver, --request-timeout)."""
-GONE = "the tables are deleted, or go with the pod; connections go on"
+GONE = "the tables are deleted, or go with the pod"
 
 
 def there(lab: Lab) -> Helpers:

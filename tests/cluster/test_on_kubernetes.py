@@ -320,13 +320,18 @@ def test_packets_between_two_pods_vanish_under_the_least_rights_and_come_again(b
     assert nothing_left(api, box) and uids(api) == before
 
 
-def test_a_fault_outlives_its_helper_which_is_made_anew(box: Box, tmp_path: Path) -> None:
+def pausing(box: Box, folder: Path) -> tuple[Api, Cli]:
+    """A run that has paused a node by a helper pod."""
     api = box.api()
     assert wait_until(lambda: whole(api), 120, every=0.5)
-    file = helped(box, tmp_path)
-    running = Cli("run", experiment(tmp_path, "node.pause: {target: node b-data}"), "--on", file, "--yes",
-                  "--out", tmp_path / "run")  # fmt: skip
+    asked = experiment(folder, "node.pause: {target: node b-data}")
+    running = Cli("run", asked, "--on", helped(box, folder), "--yes", "--out", folder / "run")
     assert wait_until(lambda: bool(paused()), 150, every=0.1)
+    return api, running
+
+
+def test_a_fault_outlives_its_helper_which_is_made_anew(box: Box, tmp_path: Path) -> None:
+    api, running = pausing(box, tmp_path)
     before = helpers(api)
     for each in launchers():
         each.kill()
@@ -337,12 +342,7 @@ def test_a_fault_outlives_its_helper_which_is_made_anew(box: Box, tmp_path: Path
 
 
 def test_where_all_of_us_die_the_machine_undoes_it(box: Box, tmp_path: Path) -> None:
-    api = box.api()
-    assert wait_until(lambda: whole(api), 120, every=0.5)
-    file = helped(box, tmp_path)
-    running = Cli("run", experiment(tmp_path, "node.pause: {target: node b-data}"), "--on", file, "--yes",
-                  "--out", tmp_path / "run")  # fmt: skip
-    assert wait_until(lambda: bool(paused()), 150, every=0.1)
+    api, running = pausing(box, tmp_path)
     mine = [each.pid for each in psutil.process_iter(["cmdline"]) if names(each, tmp_path)]
     for pid in [running.process.pid, *mine, *(each.pid for each in launchers())]:
         with suppress(ProcessLookupError):

@@ -259,8 +259,8 @@ class Helpers:
         self._known.clear()
 
     def _refuse_standing(self, pod: str, run: str) -> None:
-        """Where the helper does not run there is nobody to ask: what it made has ended by its dead-man, or was undone
-        by another one."""
+        """A helper that does not run cannot be asked: what it made has ended by its dead-man, or another helper has
+        undone it."""
         if not any(_state(each)[0] for each in self._pods_of(job_name(run, pod))):
             return
         done = Beside(self, f"{BESIDE}{pod}").ask("state", json.dumps({"run": named(run)}).encode(), LOOK_SECONDS)

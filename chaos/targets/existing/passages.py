@@ -53,6 +53,13 @@ def openings(file: ExistingFile) -> dict[Pair, Address]:
     }
 
 
+def beside_pods(file: ExistingFile) -> dict[str, str]:
+    """Node → its pod behind :data:`BESIDE`, where a file has an image for helper pods."""
+    if file.kubernetes is None or file.kubernetes.helper is None:
+        return {}
+    return {name: f"{BESIDE}{node.pod}" for name, node in file.nodes.items()}
+
+
 def clients_of(file: ExistingFile) -> Mapping[str, ClientHost]:
     """Zone → where its clients are, of those of which the file says it."""
     return {} if file.hosts is None else file.hosts.clients
@@ -81,10 +88,9 @@ class TheirWiring(Wiring):
         addresses = {name: node.addresses for name, node in file.nodes.items() if node.addresses}
         addresses |= {client_host(zone): each.addresses for zone, each in clients_of(file).items()}
         machines = {name: node.ssh for name, node in file.nodes.items() if node.ssh is not None}
-        if file.kubernetes is not None and file.kubernetes.helper is not None:
-            beside = {name: f"{BESIDE}{node.pod}" for name, node in file.nodes.items()}
-            machines |= beside
-            addresses = {name: (place,) for name, place in beside.items()} | addresses
+        beside = beside_pods(file)
+        machines |= beside
+        addresses = {name: (place,) for name, place in beside.items()} | addresses
         reachable = frozenset(openings(file)) | reached
         return cls(plain.lab, plain.hosts, frozenset(), places(file), reachable, machines, addresses)
 

@@ -37,7 +37,7 @@ from chaos.targets.existing.fis import Fis
 from chaos.targets.existing.helpers import Helpers
 from chaos.targets.existing.hosts import UNASKED, Hosts, unlike
 from chaos.targets.existing.inside import TheirDisks, TheirGroups
-from chaos.targets.existing.passages import BESIDE, TheirWiring, client_host, clients_of, openings
+from chaos.targets.existing.passages import BESIDE, TheirWiring, beside_pods, client_host, clients_of, openings
 from chaos.targets.existing.pods import FRESH_SECONDS, Pods
 from chaos.targets.existing.seen import refuse_another
 from chaos.targets.labs.base import BaseLab, Manifest, Progress, Resident
@@ -105,7 +105,7 @@ def hosts_of(target: Existing, helpers: Helpers | None = None) -> Hosts:
     file = target.written
     machines = {name: node.ssh for name, node in file.nodes.items() if node.ssh is not None}
     if helpers is not None:
-        machines |= {name: f"{BESIDE}{node.pod}" for name, node in file.nodes.items()}
+        machines |= beside_pods(file)
     others = (lambda _: None) if helpers is None else helpers.way
     return Hosts(machines, target.ssh_config, folder_of(file.name) / "ssh", others)
 
@@ -261,8 +261,8 @@ class ExistingTarget(BaseLab):
         return self.lacking(capability)
 
     def process_state(self, node: str) -> str | None:
-        """Its host says; where the file names none, or none that can be asked now, nobody knows, and whether a node is
-        there, the cluster says."""
+        """Its host says. Where the file names none, or none that can be asked now, it is not known (``?``); whether a
+        node is there, the cluster says."""
         if not self.hosts.ready(node):
             return "?"
         try:

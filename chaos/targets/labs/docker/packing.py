@@ -64,10 +64,7 @@ def opensearch(
 
 def program(file: Path, source: Path, place: str) -> None:
     """Pack one program with the shared libraries that it is linked to."""
-    with tarfile.open(file, "w") as archive:
-        _skeleton(archive)
-        archive.add(source.resolve(), place, filter=_of_root)
-        _libraries(archive, [source])
+    programs(file, {place: source}, {}, frozenset())
 
 
 def programs(file: Path, places: Mapping[str, Path], folders: Mapping[str, Path], left_out: Set[str]) -> None:
