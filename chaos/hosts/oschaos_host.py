@@ -571,7 +571,7 @@ def written_here(table: str) -> bool:
     parts = json.loads(run("nft", "-j", "list", "table", "inet", table))["nftables"]
     comments = {part["rule"].get("comment") for part in parts if "rule" in part}
     chains = {part["chain"]["name"] for part in parts if "chain" in part}
-    return chains <= {"in", "out"} and "hit" in comments and comments <= COMMENTS
+    return chains <= {"in", "out", "through"} and "hit" in comments and comments <= COMMENTS
 
 
 COMMENTS = {"met", "hit", "spared"}
@@ -592,6 +592,38 @@ def measure_table(step: Data) -> Data:
         packets.setdefault(rule["comment"], 0)
         packets[rule["comment"]] += sum(part["counter"]["packets"] for part in rule["expr"] if "counter" in part)
     return {"there": True, **packets}
+
+
+@contextlib.contextmanager
+def on_machine() -> Iterator[None]:
+    """Be in the network namespace of the machine's first process, and then in ours again. Raises ``Refused``."""
+    try:
+        first = os.open("/proc/1/ns/net", os.O_RDONLY)
+    except OSError as error:
+        raise Refused(f"the network of the machine cannot be entered: {error.strerror}") from error
+    with held(first) as theirs, held(os.open("/proc/self/ns/net", os.O_RDONLY)) as mine:
+        set_network(theirs)
+        try:
+            yield
+        finally:
+            set_network(mine)
+
+
+def make_isolation(step: Data) -> None:
+    with on_machine():
+        run("nft", "-f", "-", given=step["text"])
+
+
+def undo_isolation(step: Data) -> Data:
+    with on_machine():
+        if step["table"] in tables():
+            run("nft", "delete", "table", "inet", step["table"])
+    return seen_gone(step, f"no table {step['table']} on the machine")
+
+
+def measure_isolation(step: Data) -> Data:
+    with on_machine():
+        return measure_table(step)
 
 
 def root_qdisc(device: str) -> tuple[str, str]:
@@ -738,6 +770,7 @@ STEPS = {
     "dropin": Step(make_dropin, undo_dropin, lambda step: {"there": os.path.exists(step["path"])}),
     # one transaction: all rules or none
     "table": Step(lambda step: run("nft", "-f", "-", given=step["text"]), undo_table, measure_table),
+    "isolation": Step(make_isolation, undo_isolation, measure_isolation),
     "qdisc": Step(lambda step: run("tc", "-batch", "-", given=step["text"]), undo_qdisc, measure_qdisc),
     "filler": Step(make_filler, undo_filler, measure_filler),
     "value": Step(make_value, undo_value, measure_value),
@@ -1035,6 +1068,40 @@ def plan_table(ask: Data, node: Data, config: Data) -> list[Data]:
     return [{"step": "table", "table": table, "text": rules(ask, spared)}]
 
 
+def uplinks() -> list[str]:
+    """The devices by which a machine reaches others: where its default routes lead, and cards that no software made."""
+    routes = [json.loads(run("ip", "-j", family, "route", "show", "default") or "[]") for family in ("-4", "-6")]
+    links = json.loads(run("ip", "-j", "-d", "link", "show") or "[]")
+    cards = [each["ifname"] for each in links if each.get("link_type") == "ether" and "linkinfo" not in each]
+    return sorted({*(each["dev"] for found in routes for each in found if "dev" in each), *cards} - {"lo"})
+
+
+def plan_isolation(ask: Data, node: Data, config: Data) -> list[Data]:
+    """What comes to the spared ports of the machine passes: by them the kubelet is asked, and so is this undone."""
+    if "pod" not in node:
+        raise Refused("a host that is reached over its network cannot be cut off from it", "ask beside a pod")
+    table = f"oschaos_{ask['name']}"
+    with on_machine():
+        devices, taken = uplinks(), table in tables()
+    if not devices:
+        raise Refused("it is not known by which devices this machine reaches others: it has no default route")
+    if taken:
+        raise Refused(f"there is a table {table} already, which is none of this fault's", "take another id")
+    cards, ports = braces([f'"{each}"' for each in devices]), braces(ask["spare"])
+    lines = [f"table inet {table} {{"]
+    for chain, hook, hit in (
+        ("in", "input", [f"iifname {cards}"]),
+        ("out", "output", [f"oifname {cards}"]),
+        ("through", "forward", [f"iifname {cards}", f"oifname {cards}"]),
+    ):
+        lines += [f"  chain {chain} {{", f"    type filter hook {hook} priority -300; policy accept;"]
+        if hook != "forward":
+            end = "dport" if hook == "input" else "sport"
+            lines.append(f'    {hit[0]} tcp {end} {ports} counter accept comment "spared"')
+        lines += [f'    {each} counter drop comment "hit"' for each in hit] + ["  }"]
+    return [{"step": "isolation", "table": table, "text": "\n".join([*lines, "}", ""])}]
+
+
 def handle_of(name: str) -> int:
     """A number of our own for queues, which follows from the fault's name."""
     return 0x1000 + zlib.crc32(name.encode()) % 0xE000
@@ -1127,6 +1194,10 @@ INTENTS = {
     "network.loss": Intent(
         "the same; this share of the packets vanishes, drawn for each", "the table is deleted",
         plan_table, {**PEERS, "share": number(0.001, 1)}, DIRECTED, *NFT),
+    "node.isolation": Intent(
+        "a table of nftables in the network of the machine, from beside a pod on it: packets by which it and its pods "
+        "reach other machines vanish, but those of the spared ports", "the table is deleted",
+        plan_isolation, {"spare": PORTS}, {}, ("nft", "ip"), ("nf_tables",), {"spare": [10250]}),
     "network.latency": Intent(
         "netem under a class of htb: what leaves this host for the peers waits; other traffic does not",
         "the queueing is deleted if it is still ours", plan_queues, {**PEERS, "delay_ms": whole(1, 60000)},
@@ -1325,7 +1396,7 @@ def finish(record: Data, why: str) -> list[Data]:
 
 def holds(step: Data) -> str:
     """What no two faults may have at a time."""
-    by = {"pause": "pid", "down": "pid", "dropin": "unit", "qdisc": "device", "table": "table"}
+    by = {"pause": "pid", "down": "pid", "dropin": "unit", "qdisc": "device", "table": "table", "isolation": "table"}
     return f"{step['step']}:{step[by.get(step['step'], 'path')]}"
 
 

@@ -82,7 +82,8 @@ class Client:
 
     def _load(self) -> Any:
         config, made = library().config, library().client.Configuration()
-        file = None if self._kubeconfig is None else str(self._kubeconfig)
+        # the library reads the variable once, when it is imported
+        file = os.environ.get("KUBECONFIG") if self._kubeconfig is None else str(self._kubeconfig)
         try:
             if self.in_pod:
                 config.load_incluster_config(client_configuration=made)
@@ -99,9 +100,9 @@ class Client:
         except ChaosError:
             raise
         except Exception as error:  # of the library, of YAML, of a plugin that gives credentials
-            where = file or os.environ.get("KUBECONFIG") or "~/.kube/config"
+            where = self.says if self.in_pod else f"the kubeconfig {file or '~/.kube/config'}"
             raise InvalidInput(
-                f"the kubeconfig {where} cannot be used: {one_line(str(error))[:300]}",
+                f"{where} cannot be used: {one_line(str(error))[:300]}",
                 remedy="name it with --kubeconfig, or export KUBECONFIG; try: kubectl cluster-info",
             ) from None
         made.retries = False

@@ -46,6 +46,7 @@ FIND = Right("get", "pods", "one pod by its name, before anything is done to it"
 HOLD = Right("patch", "pods", "the image that holds a node down, and its undo")
 DELETE = Right("delete", "pods", "the end of a pod without grace")
 EVICT = Right("create", "pods/eviction", "the end of a pod as budgets allow it")
+WHO_ELSE = Right("list", "pods", "who else is on a machine that is drained or cut off", everywhere=True)
 JOBS = "jobs"
 HELPER = "helper"
 BESIDE = (
@@ -65,10 +66,11 @@ OF_KINDS = {
     "zone.power_loss": (FIND, DELETE, HOLD),
     "node.restart kill": (FIND, DELETE),
     "node.restart orderly": (FIND, EVICT),
+    "node.isolation": (WHO_ELSE,),
     "node.drain": (
         FIND,
         EVICT,
-        Right("list", "pods", "who else is on a machine that is drained", everywhere=True),
+        WHO_ELSE,
         Right("patch", "nodes", "a machine that takes no new pods, and its undo", everywhere=True),
     ),
 }
@@ -100,27 +102,29 @@ def missing(client: Client, namespace: str, rights: Iterable[Right]) -> list[Rig
     return [right for right in rights if not has(right)]
 
 
-def manifests(namespace: str, rights: Iterable[Right], subject: str) -> list[dict[str, Any]]:
-    """Role, ClusterRole and their bindings. ``subject``: the name of a service account in the namespace, or
-    ``user:NAME``."""
+def manifests(
+    namespace: str, rights: Iterable[Right], subject: str, *, named: str = NAME, home: str | None = None
+) -> list[dict[str, Any]]:
+    """Role, ClusterRole and their bindings. ``subject``: the name of a service account, or ``user:NAME``. ``home``: the
+    account's namespace, where it is another. ``named``: the objects; those of no namespace with it behind."""
     every = list(rights)
     user = subject.removeprefix("user:") if subject.startswith("user:") else None
     who = (
-        {"kind": "ServiceAccount", "name": subject, "namespace": namespace}
+        {"kind": "ServiceAccount", "name": subject, "namespace": home or namespace}
         if user is None
         else {"kind": "User", "name": user, "apiGroup": RBAC}
     )
     inside = [each for each in every if not each.everywhere]
     outside = [each for each in every if each.everywhere]
-    meta = {"name": NAME, "namespace": namespace}
-    wide = {"name": f"{NAME}-{namespace}"}
+    meta = {"name": named, "namespace": namespace}
+    wide = {"name": f"{named}-{namespace}"}
     return [
         {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": meta, "rules": _rules(inside)},
         {
             "apiVersion": f"{RBAC}/v1",
             "kind": "RoleBinding",
             "metadata": meta,
-            "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": NAME},
+            "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": named},
             "subjects": [who],
         },
         {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": wide, "rules": _rules(outside)},

@@ -84,6 +84,7 @@ INTENTS: Mapping[str, Intent] = {
     "node.pause": Intent("impossible", "no document of AWS sends SIGSTOP; it needs a document of your own"),
     "node.loss": Intent("impossible", "aws:ec2:terminate-instances has no undo of ours or of FIS's"),
     "node.drain": Intent("impossible", "no action drains a machine"),
+    "node.isolation": Intent("impossible", "aws:network:disrupt-connectivity cuts off subnets, and no single instance"),
     "node.upgrade": Intent("impossible", "no action installs another version"),
     "node.heap_pressure": Intent("impossible", "no action reaches into a JVM"),
     "node.cpu_starvation": Intent(

@@ -6,17 +6,21 @@ helpers come and go (docs/kubernetes.md).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from chaos.base.errors import FaultError, Lacking
+from chaos.faults.evidence import Evidence
 from chaos.faults.fault import Grade
 from chaos.faults.kinds.cluster_manager import QuorumLoss
 from chaos.faults.kinds.network import NetworkDrop, NetworkLatency, NetworkLoss, NetworkRefuse, NetworkReset
-from chaos.faults.kinds.node import NodePause
+from chaos.faults.kinds.node import NodeIsolation, NodePause
 from chaos.faults.kinds.resources import NodeCpuStarvation
-from chaos.faults.moves import operation
+from chaos.faults.moves import Reversible, operation
 from chaos.faults.offers import Aim, Means, Provider
+from chaos.faults.seconded import Seconded
 from chaos.providers import ssh
+from chaos.providers.kubernetes import meant
+from chaos.providers.kubernetes import there as on_pods
 from chaos.targets.existing.helpers import Helpers
 from chaos.targets.existing.target import ExistingTarget
 from chaos.targets.protocol import Lab
@@ -26,6 +30,11 @@ PROVIDER = Provider("helper", "a helper pod beside each pod, with the program fo
 NEEDS = ("helpers",)
 REQUEST_SECONDS = 60.0
 """After which an API server gives a request up (kube-apiserver, --request-timeout)."""
+KUBELET_PORT = 10250
+"""Of a kubelet, unless it was told another (kubelet, --port). A run reads it from each machine."""
+UNREADY_SECONDS = 150.0
+"""After 50 s without a word of its kubelet a machine is not ready (kube-controller-manager,
+--node-monitor-grace-period), which is looked at every 5 s; many clusters wait longer."""
 GONE = "the tables are deleted, or go with the pod"
 
 
@@ -99,6 +108,56 @@ PROVIDER.carries_out(
     undoing="the queueing is deleted; connections stay",
     needs=NEEDS,
 )(ssh.latency)
+
+
+@PROVIDER.carries_out(
+    NodeIsolation,
+    mechanism="a table of nftables in the network of the pod's machine, by a helper pod on it: what it and its pods "
+    "send to other machines and get from them vanishes, the kubelet's words too. By its port the API server still asks "
+    "the kubelet: so the fault can be undone",
+    undoing="the table is deleted; the kubelet speaks again, and nodes join again",
+    needs=NEEDS,
+    proof="the others have it for a member no more, get no answer from it, and it none from them, while the API server "
+    "says that its machine is not ready; later it is ready, and the node a member",
+    differs="its processes go on, and ways into its pods through the API server stay open",
+)
+def isolation(fault: NodeIsolation, aim: Aim) -> Means:
+    """One helper of each machine makes it, whichever of the named pods there are on it."""
+    machines: dict[str, str] = {}
+
+    def moves(ports: Mapping[str, int]) -> tuple[Reversible, ...]:
+        return tuple(
+            ssh.move(aim, number, node, fault.kind, spare=[port]) for number, (node, port) in enumerate(ports.items())
+        )
+
+    def read(lab: Lab) -> tuple[Reversible, ...]:
+        pods = on_pods(lab)
+        found = meant(pods, aim.nodes, fault.kind)
+        if wrong := pods.beside(found, fault.others, cut=True):
+            raise FaultError("; ".join(wrong))
+        machines.clear()
+        for node, pod in found.items():
+            assert pod.machine is not None  # it is ready
+            machines.setdefault(pod.machine, node)
+        return ssh.of_run(moves({node: pods.kubelet_port(machine) for machine, node in machines.items()}), lab)
+
+    unknown = dict.fromkeys(aim.nodes, KUBELET_PORT)  # which of them are on one machine is not in the plan
+    return Means(moves(unknown), read=read, evidence=lambda own: Unready(own, machines))
+
+
+class Unready(Seconded):
+    """Nodes that are cut off as others see it, while Kubernetes has heard nothing of their ``machines`` for a while."""
+
+    what, expected = "the API server says", "their machines are not ready"
+
+    def __init__(self, own: Evidence, machines: Mapping[str, str]) -> None:
+        super().__init__(own, patience=UNREADY_SECONDS)
+        self._machines = machines
+
+    def word(self, lab: Lab, *, over: bool) -> tuple[str, bool]:
+        ready = {machine: on_pods(lab).machine_is_ready(machine) for machine in self._machines}
+        says = "; ".join(f"{machine} is {'ready' if well else 'not ready'}" for machine, well in ready.items())
+        return says, bool(ready) and all(well is over for well in ready.values())
 
 
 @PROVIDER.carries_out(

@@ -26,7 +26,7 @@ from chaos.definitions.selectors import NodeSelector, candidates
 from chaos.definitions.steps import FaultParams
 from chaos.faults.effects import not_back
 from chaos.faults.holding import facts, told
-from chaos.faults.kinds.node import NodeDrain
+from chaos.faults.kinds.node import NodeDrain, NodeIsolation
 from chaos.faults.kinds.zone import ZonePowerLoss
 from chaos.faults.moves import Move, Reversible, apply_moves
 from chaos.faults.offers import Offers
@@ -389,7 +389,8 @@ def of_pods(experiment: Experiment, offers: Offers) -> set[str]:
     for each in faults_by(KUBERNETES, experiment, offers):
         how = getattr(each.params, "how", None)
         found.add(f"{each.params.kind} {how}" if f"{each.params.kind} {how}" in rights.OF_KINDS else each.params.kind)
-    return found | ({rights.HELPER} if faults_by(HELPER, experiment, offers) else set())
+    beside = [each.params.kind for each in faults_by(HELPER, experiment, offers)]
+    return found | {kind for kind in beside if kind in rights.OF_KINDS} | ({rights.HELPER} if beside else set())
 
 
 def hit_beside(target: ExistingTarget, experiment: Experiment, seed: int, offers: Offers) -> list[str]:
@@ -427,10 +428,13 @@ def refused_pods(target: ExistingTarget, experiment: Experiment, offers: Offers)
             if pod is not None and (why := unfit(pod, each.params.kind)) is not None:
                 rows.append(Row(each.params.kind, Sign.BLOCKS, why, "choose another kind, or other nodes"))
         if isinstance(each.params, NodeDrain):
-            rows += _refused_drain(target.pods, seen, nodes, each.params)
+            rows += _refused_machines(target.pods, seen, nodes, each.params)
         if getattr(each.params, "how", "") == "orderly" or isinstance(each.params, NodeDrain):
             at_once = 1 if getattr(each.params, "rolling", False) else len(nodes)
             rows += _refused_evictions(seen, {target.pods.of_nodes[node] for node in nodes}, at_once)
+    for each in beside:
+        if isinstance(each.params, NodeIsolation):
+            rows += _refused_machines(target.pods, seen, _ended(each.params, experiment), each.params)
     return list(dict.fromkeys(rows))
 
 
@@ -444,11 +448,11 @@ def _ended(params: FaultParams, experiment: Experiment) -> tuple[str, ...]:
     )
 
 
-def _refused_drain(pods: Pods, seen: SeenPods, nodes: Sequence[str], params: NodeDrain) -> list[Row]:
-    """Who would be hit by the drain of these nodes' machines without having agreed."""
+def _refused_machines(pods: Pods, seen: SeenPods, nodes: Sequence[str], params: NodeDrain | NodeIsolation) -> list[Row]:
+    """Who would be hit by what is done to these nodes' machines without having agreed."""
     hit = {node: pod for node in nodes if (pod := seen.pods.get(pods.of_nodes[node])) is not None}
     try:
-        wrong = pods.beside(hit, params.others)
+        wrong = pods.beside(hit, params.others, cut=isinstance(params, NodeIsolation))
     except ChaosError as error:
         return [Row(params.kind, Sign.BLOCKS, error.message, error.remedy or POLICY_REMEDY)]
     return [Row(params.kind, Sign.BLOCKS, says, "ask them first, or choose other nodes") for says in wrong]

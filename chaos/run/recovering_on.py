@@ -20,7 +20,7 @@ from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.views import administer
 from chaos.run.noted import Lock, Notes, NotesGone
 from chaos.run.on_target import LEASE_SECONDS, RENEW_SECONDS
-from chaos.targets.existing import rehearsing
+from chaos.targets.existing import pods, rehearsing
 from chaos.targets.existing.seen import refuse_another
 from chaos.targets.existing.target import ExistingTarget
 
@@ -176,7 +176,9 @@ def is_dead(notes: Notes, held: Lock, seconds: float) -> bool:
 
 
 def cluster_of(target: Existing) -> ExistingTarget:
-    """The cluster of a target's file, for what asks no experiment."""
+    """The cluster of a target's file, for what asks no experiment. Raises LabError where its nodes are pods, and the
+    ways into them cannot be opened."""
+    pods.open_ways(target)
     return ExistingTarget(target, topology_of(target.written))
 
 

@@ -38,10 +38,12 @@ class Pod:
     beside: Path
     root: Path
     node: subprocess.Popen[bytes]
+    there: tuple[str, ...] = ()
+    """How a command is run on its machine, where that is not this one."""
 
     def call(self, verb: str, **given: Any) -> dict[str, Any]:
         """The program, run in the helper pod's group."""
-        command = [PYTHON, "-IS", str(PROGRAM), verb, "--root", str(self.root)]
+        command = [*self.there, PYTHON, "-IS", str(PROGRAM), verb, "--root", str(self.root)]
         done = subprocess.run(
             within(self.beside, command), input=json.dumps(given), capture_output=True, text=True, check=False
         )
@@ -76,7 +78,8 @@ def pod(tmp_path: Path) -> Iterator[Pod]:
         (tmp_path / part).mkdir(parents=True)
     for part in (tmp_path, *tmp_path.rglob("*")):
         part.chmod(0o755)
-    config = {"nodes": {"es-1": {"pod": uid}}, "intents": ["node.pause", "network.drop"], "longest": 600,
+    config = {"nodes": {"es-1": {"pod": uid}}, "intents": ["node.pause", "network.drop", "node.isolation"],
+              "longest": 600,
               "peers": ["10.9.9.0/24"]}  # fmt: skip
     (tmp_path / "etc" / "oschaos-host.json").write_text(json.dumps(config))
     (tmp_path / "etc" / "oschaos-host.json").chmod(0o644)
@@ -120,6 +123,39 @@ def test_rules_are_in_the_pods_network_alone_and_hit_what_its_node_listens_on(po
     assert "10.9.9.9" in rules and "dport 9200" in rules
     assert pod.call("undo", run="r1", id="f1")["ok"]
     assert "oschaos" not in tables(pod, *theirs)
+
+
+def test_a_machine_is_cut_off_but_for_its_kubelet_and_comes_back(pod: Pod, tmp_path: Path) -> None:
+    """The machine is a process and a network of its own, so that its first process is not this one's."""
+    up = "ip link set lo up && ip link add card0 type veth peer name far0 && ip addr add 10.9.9.1/24 dev card0"
+    up += " && ip link set far0 up && ip link set card0 up && ip route add default via 10.9.9.254"
+    up += " && echo up && exec sleep 600"
+    apart = ["unshare", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc", "--net", "sh", "-c", up]
+    with subprocess.Popen(apart, stdout=subprocess.PIPE, text=True) as machine:
+        try:
+            assert machine.stdout is not None and machine.stdout.readline() == "up\n"
+            (first,) = psutil.Process(machine.pid).children()
+            theirs = ["nsenter", "-t", str(first.pid), "-p", "-m", "-n", "--"]
+            run = f"ip link set lo up && exec {PYTHON} -c '{NODE}' {MAIN_CLASS}"
+            subprocess.Popen([*theirs, *within(pod.group, ["unshare", "--net", "sh", "-c", run])])
+            pod.node.kill()
+            there = Pod(pod.group, pod.beside, pod.root, pod.node, tuple(theirs))
+            eventually(lambda: listens(there))
+            before = tables(pod)
+            begun = there.begin("node.isolation", spare=[10250])
+            assert begun["ok"], begun
+            rules = subprocess.run(
+                [*theirs, "nft", "list", "ruleset"], capture_output=True, text=True, check=True
+            ).stdout
+            assert rules.count('"card0"') == 6 and "dport 10250" in rules and "sport 10250" in rules
+            assert "hook forward" in rules and tables(pod) == before, "nothing is in this machine's own network"
+            sends = "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('10.9.9.9', 9))"
+            subprocess.run([*theirs, PYTHON, "-c", sends], check=False)
+            (shown,) = there.call("state", run="r1", id="f1")["active"]
+            assert shown["steps"][0]["there"] and shown["steps"][0]["hit"] > 0, shown
+            assert there.call("undo", run="r1", id="f1")["ok"] and "oschaos" not in tables(there, *theirs)
+        finally:
+            machine.kill()
 
 
 def test_what_is_no_pods_is_refused_and_a_node_that_is_down_has_no_ports(pod: Pod) -> None:

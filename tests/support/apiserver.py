@@ -57,6 +57,8 @@ class Server:
     waiting: dict[str, str] = field(default_factory=dict)
     """Pod → the machine for which it waits."""
     jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    maps: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """ConfigMaps, each with its data and resourceVersion."""
     starts: bool = True
     """Whether the pod of a Job comes to run."""
     labels: dict[str, str] = field(default_factory=dict)
@@ -87,6 +89,14 @@ class Server:
         return file
 
     # ---- what it does -----------------------------------------------------------------------------------
+
+    def write_map(self, name: str, data: dict[str, Any]) -> dict[str, Any]:
+        """As a merge patch does, in a ConfigMap that is there or not."""
+        before = self.maps.get(name, {"metadata": {"name": name, "resourceVersion": "0"}})
+        merged = {key: value for key, value in {**before.get("data", {}), **data}.items() if value is not None}
+        version = str(int(before["metadata"]["resourceVersion"]) + 1)
+        self.maps[name] = {"metadata": {"name": name, "resourceVersion": version}, "data": merged}
+        return self.maps[name]
 
     def begin_job(self, body: dict[str, Any]) -> dict[str, Any]:
         """Make a Job and its pod."""
@@ -293,6 +303,9 @@ class _Handler(BaseHTTPRequestHandler):
         if found is not None:
             self._of_pod(found[2], found[3] or "", body)
             return
+        if path.startswith(maps := f"/api/v1/namespaces/{there.namespace}/configmaps/"):
+            self._of_map(path.removeprefix(maps), body)
+            return
         if path.startswith(jobs := f"/apis/batch/v1/namespaces/{there.namespace}/jobs/"):
             self._of_job(path.removeprefix(jobs), body)
             return
@@ -353,6 +366,19 @@ class _Handler(BaseHTTPRequestHandler):
             self._no(403, f"{kind} {name} is forbidden")
         else:
             self._no(404, f"{path} not found")
+
+    def _of_map(self, name: str, body: Any) -> None:
+        there = self.there
+        if (self.command.lower(), "configmaps") in there.denied:
+            self._no(403, f"configmaps {name} is forbidden")
+        elif name not in there.maps:
+            self._no(404, f'configmaps "{name}" not found')
+        elif self.command == "GET":
+            self._answer(200, there.maps[name])
+        elif body["metadata"]["resourceVersion"] != there.maps[name]["metadata"]["resourceVersion"]:
+            self._no(409, f"the object of {name} has been modified")
+        else:
+            self._answer(200, there.write_map(name, body["data"]))
 
     def _of_job(self, name: str, body: Any) -> None:
         there, job = self.there, self.there.jobs.get(name)

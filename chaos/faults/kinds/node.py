@@ -1,4 +1,4 @@
-"""Node faults: kill, stop, drain, restart and upgrade (rolling), pause, and loss (an empty one joins)."""
+"""Node faults: kill, stop, drain, isolation, restart and upgrade (rolling), pause, and loss (an empty one joins)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from chaos.base.paths import ProcessIdentity
 from chaos.base.units import Duration, PositiveDuration
 from chaos.definitions.steps import Flap, Scene
 from chaos.definitions.topology import Topology
+from chaos.faults.effects import CutOff
 from chaos.faults.evidence import Evidence, Look, Probe, ProcessEvidence
 from chaos.faults.kind import NodeFault
 from chaos.faults.offers import Aim, Means
@@ -114,6 +115,26 @@ class NodeDrain(OnProcess):
 
     def describe(self) -> str:
         return f"drain the machine of {self.target.text}"
+
+
+class NodeIsolation(NodeFault):
+    """Its machine is cut off from all others, with everything on it, as where it has lost power or its network card."""
+
+    kind = "node.isolation"
+    examples = ({"target": "node c-data"},)
+    proof = "the others have it for a member no more and get no answer; if it answers us, it gets none from them"
+    holding = NodeDrain.holding
+    colour = "#b7791f"
+    others: tuple[str, ...] = Field(
+        default=(),
+        description="namespaces with pods on these machines that are cut off too, for example [shop, kube-system]",
+    )
+
+    def describe(self) -> str:
+        return f"cut off the machine of {self.target.text}"
+
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        return CutOff(aim.nodes)
 
 
 class RestartEvidence(ProcessEvidence):

@@ -20,15 +20,17 @@ from pathlib import Path
 from typing import Any
 
 from chaos.base.errors import ChaosError, FaultError, LabError
+from chaos.base.logs import LOG
 from chaos.base.waiting import wait_until
 from chaos.hosts import oschaos_host
 from chaos.kubernetes.client import CONFLICT, NOT_FOUND, Client, Refused
 from chaos.targets.existing.hosts import LOOK_SECONDS, PROGRAM, READ, named, told
 from chaos.targets.existing.passages import BESIDE
-from chaos.targets.existing.pods import Pods
+from chaos.targets.existing.pods import HELPS, Pods
 
 INTENTS = (
     "node.pause",
+    "node.isolation",
     "network.drop",
     "network.refuse",
     "network.reset",
@@ -39,7 +41,7 @@ INTENTS = (
 )
 """What the program may do beside a pod: what ends a container is its kubelet's to start again, and what fills a volume
 may fill others' too."""
-RUN, NODE = "opensearch-chaos/run", "opensearch-chaos/node"
+RUN, NODE = HELPS, "opensearch-chaos/node"
 """Labels of a Job and its pod: of which run it is, and for the pod of which node, by name."""
 LONGEST_SECONDS = 3600
 """After which Kubernetes ends a helper pod, and …"""
@@ -251,7 +253,7 @@ class Helpers:
         for pod in self._pods.of_nodes.values():
             if job_name(run, pod) in listed:
                 self._refuse_standing(pod, run)
-        for name, uid in listed.items():
+        for name, uid in self._listed(run).items():
             self._delete(name, uid, wait=False)
         if not wait_until(lambda: not self._listed(run), GONE_SECONDS, every=0.25):
             raise LabError(f"Jobs of helper pods do not go: {', '.join(self._listed(run))}")
@@ -259,10 +261,14 @@ class Helpers:
         self._known.clear()
 
     def _refuse_standing(self, pod: str, run: str) -> None:
-        """A helper that does not run cannot be asked: what it made has ended by its dead-man, or another helper has
-        undone it."""
+        """A helper that was killed could not take its folder of the machine away: so another one is made, which does
+        when it ends. Where none can be, what the first one made has ended by its dead-man."""
         if not any(_state(each)[0] for each in self._pods_of(job_name(run, pod))):
-            return
+            try:
+                self.pod_beside(pod, anew=True)
+            except ChaosError as error:
+                LOG.info("beside %s: %s", pod, error)
+                return
         done = Beside(self, f"{BESIDE}{pod}").ask("state", json.dumps({"run": named(run)}).encode(), LOOK_SECONDS)
         try:
             active = json.loads(done.stdout)["active"]

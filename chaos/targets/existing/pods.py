@@ -36,11 +36,14 @@ FRESH_SECONDS = 1.0
 SHOWN = 3
 MOVABLE = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController", "Job"})
 """Controllers whose pods are placed by the scheduler, so that a machine which takes none is a loss to them."""
+HELPS = "opensearch-chaos/run"
+"""A label of helper pods, with their run."""
 KEEPS: Mapping[str, bool | None] = {
     "node.stop": None,
     "node.kill": True,
     "node.loss": False,
     "node.drain": True,
+    "node.isolation": None,
     "node.restart": True,
     "zone.power_loss": True,
 }
@@ -259,12 +262,30 @@ class Pods:
         there = self._machine(machine)
         return there is not None and bool((there.get("spec") or {}).get("unschedulable"))
 
+    def machine_is_ready(self, machine: str) -> bool:
+        """Whether Kubernetes takes a machine for alive: its kubelet said so of late. Raises LabError."""
+        there = self._machine(machine)
+        conditions = ((there or {}).get("status") or {}).get("conditions") or ()
+        return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+    def kubelet_port(self, machine: str) -> int:
+        """The port at which the API server reaches a machine's kubelet. Raises LabError, FaultError where it does not
+        say."""
+        there = self._machine(machine) or {}
+        try:
+            return int(there["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"])
+        except (LookupError, TypeError, ValueError):
+            raise FaultError(f"Kubernetes does not say at which port the kubelet of {machine} listens") from None
+
     def _machine(self, name: str) -> Any:
         return self.client.found("read_node", name)
 
-    def neighbours(self, machine: str) -> dict[str, tuple[str, ...]]:
+    def neighbours(self, machine: str, *, all_of_them: bool = False) -> dict[str, tuple[str, ...]]:
         """Namespace → pods on a machine that a drain would hit and that are none of this cluster's. Those of
-        DaemonSets stay (they tolerate it), as do those that no controller made and those that have ended."""
+        DaemonSets stay (they tolerate it), as do those that no controller made and those that have ended.
+
+        ``all_of_them``: of what hits the machine itself, that is whoever runs there, but helpers of ours.
+        """
         mine = set(self.of_nodes.values())
         found: dict[str, list[str]] = {}
         listed = self.client.core("list_pod_for_all_namespaces", field_selector=f"spec.nodeName={machine}")["items"]
@@ -273,24 +294,28 @@ class Pods:
             space, name = str(meta["namespace"]), str(meta["name"])
             kinds = {each["kind"] for each in meta.get("ownerReferences") or () if each.get("controller", True)}
             over = (item.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-            if kinds and kinds <= MOVABLE and not over and not (space == self.file.namespace and name in mine):
+            hit = HELPS not in (meta.get("labels") or {}) if all_of_them else bool(kinds) and kinds <= MOVABLE
+            if hit and not over and not (space == self.file.namespace and name in mine):
                 found.setdefault(space, []).append(name)
         return {space: tuple(sorted(names)) for space, names in sorted(found.items())}
 
-    def beside(self, hit: Mapping[str, Pod], accepted: Collection[str]) -> list[str]:
+    def beside(self, hit: Mapping[str, Pod], accepted: Collection[str], *, cut: bool = False) -> list[str]:
         """Whom a drain of the machines of these nodes' pods would hit beside them, in words: nodes of this cluster that
-        it does not name, and pods of namespaces that are not ``accepted``. Raises LabError."""
+        it does not name, and pods of namespaces that are not ``accepted``. ``cut``: or their isolation. Raises
+        LabError."""
+        also_hit = "be cut off with" if cut else "be drained from"
+        lost = "be cut off with" if cut else "get no other pod on"
         wrong = []
         known = {pod: node for node, pod in self.of_nodes.items()}
         everyone = self.look(fresh=FRESH_SECONDS).pods
         for machine in sorted({pod.machine for pod in hit.values() if pod.machine}):
             mine = {known[name] for name, pod in everyone.items() if pod.machine == machine and name in known}
             if also := sorted(mine - set(hit)):
-                wrong.append(f"{', '.join(also)} would be drained from {machine} too: name it as well")
-            for space, names in self.neighbours(machine).items():
+                wrong.append(f"{', '.join(also)} would {also_hit} {machine} too: name it as well")
+            for space, names in self.neighbours(machine, all_of_them=cut).items():
                 if space not in accepted:
                     some = ", ".join(names[:SHOWN]) + (" and more" if len(names) > SHOWN else "")
-                    wrong.append(f"{some} of namespace {space} would get no other pod on {machine}: others: [{space}]")
+                    wrong.append(f"{some} of namespace {space} would {lost} {machine}: others: [{space}]")
         return wrong
 
     def _set_image(self, node: str, uid: str, image: str, other: str) -> None:

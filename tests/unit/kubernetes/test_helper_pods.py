@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from apiserver import SETS, Server
-from fakes import ROOT
+from fakes import ROOT, Shown
 from podcluster import Cluster, written
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
@@ -25,7 +25,7 @@ from chaos.definitions.existing import load_existing
 from chaos.faults.fault import Fault
 from chaos.hosts import oschaos_host
 from chaos.kubernetes import rights
-from chaos.providers.helper import PROVIDER
+from chaos.providers.helper import PROVIDER, Unready
 from chaos.registry import FAULTS, PROVIDERS, load_experiment, ready
 from chaos.run import on_target
 from chaos.targets.existing import helpers, mapping
@@ -38,6 +38,9 @@ from chaos.targets.existing.target import ExistingTarget
 DATA, OTHER = f"{SETS[1]}-1", f"{SETS[1]}-2"
 RUN = "20261128T220000Z-x-1a2b"
 IMAGE = "registry.example/tools/net:1"
+
+
+MANAGER = f"{SETS[0]}-1"
 
 
 class Programs:
@@ -172,12 +175,25 @@ def test_the_end_takes_the_runs_own_away_and_nobody_elses(
     lab.helpers.end(RUN)
 
 
-def test_a_helper_that_is_dead_at_the_end_is_asked_nothing(
+def test_in_the_place_of_a_helper_that_is_dead_at_the_end_another_takes_its_folder_away(
     lab: ExistingTarget, there: Server, programs: Programs
 ) -> None:
     assert lab.helpers is not None
     lab.helpers.make(RUN, [DATA])
     there.fail_job(helpers.job_name(RUN, DATA))
+    lab.helpers.end(RUN)
+    assert not there.jobs and len(posts(there)) == 2
+    assert [(verb, beside) for verb, beside, _ in programs.asked] == [("state", DATA)]
+
+
+def test_a_helper_that_is_dead_and_whose_machine_is_gone_too_holds_nothing_up(
+    lab: ExistingTarget, there: Server, programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert lab.helpers is not None
+    monkeypatch.setattr(helpers, "READY_SECONDS", 0.3)
+    lab.helpers.make(RUN, [DATA])
+    there.fail_job(helpers.job_name(RUN, DATA))
+    there.starts = False
     lab.helpers.end(RUN)
     assert not there.jobs and not programs.asked
 
@@ -311,3 +327,73 @@ def test_the_launcher_leaves_what_is_still_written_down(
     running.terminate()
     assert running.wait(10) == 0
     assert (tmp_path / "proc/1/root/run/opensearch-chaos/u-1").is_dir()
+
+
+# ---- a machine that is cut off -----------------------------------------------------------------------------------
+
+
+def test_a_machine_is_cut_off_once_all_on_it_are_named(
+    lab: ExistingTarget, there: Server, programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    can = {"intents": {"node.isolation": None}}
+    monkeypatch.setattr(ExistingTarget, "on_hosts", lambda _, nodes: dict.fromkeys(nodes, can))
+    asked: dict[str, Any] = {"target": f"node {DATA}"}
+    there.lend("agent-1", "kube-system", "node-b", "DaemonSet")
+    there.lend("web-2", "shop", "node-a", "ReplicaSet")
+    made = fault(lab, "node.isolation", **asked)
+    assert made.read is not None and lab.helpers is not None
+    with pytest.raises(FaultError, match=f"{MANAGER} would be cut off with node-b too: name it as well"):
+        made.read(lab)
+    there.pods[MANAGER]["spec"]["nodeName"] = "node-c"
+    lab.pods._last = None  # type: ignore[union-attr]
+    with pytest.raises(FaultError, match=r"^agent-1 of namespace kube-system would be cut off with node-b: others: "):
+        made.read(lab)
+    there.machines["node-b"]["status"] = machine(ready=True)
+    lab.helpers.make(RUN, [DATA])
+    made = fault(lab, "node.isolation", others=["kube-system"], **asked)
+    assert made.read is not None
+    (both,) = made.read(lab)
+    assert both.move.arguments["asked"] == {"spare": [10250]} and both.move.arguments["intent"] == "node.isolation"
+
+
+def machine(*, ready: bool) -> dict[str, Any]:
+    condition = {"type": "Ready", "status": str(ready) if ready else "Unknown"}
+    return {"conditions": [condition], "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}}}
+
+
+def test_that_it_is_cut_off_takes_both_words(lab: ExistingTarget, there: Server, programs: Programs) -> None:
+    there.machines["node-b"]["status"] = machine(ready=True)
+    word = Unready(Shown(True), {"node-b": DATA})  # type: ignore[arg-type]
+    assert not word.in_effect(lab).proven and word.gone(lab).proven
+    there.machines["node-b"]["status"] = machine(ready=False)
+    assert word.in_effect(lab).proven and not word.gone(lab).proven
+    assert not Unready(Shown(False), {"node-b": DATA}).in_effect(lab).proven  # type: ignore[arg-type]
+    nothing = Unready(Shown(True), {})  # type: ignore[arg-type]
+    assert not nothing.in_effect(lab).proven and not nothing.gone(lab).proven
+    del there.machines["node-b"]["status"]
+    assert word.in_effect(lab).proven, "a machine that says nothing is not ready"
+
+
+def test_what_it_needs_is_printed_and_whom_it_hits_is_said_before_the_run(
+    lab: ExistingTarget, there: Server, state: Path
+) -> None:
+    there.pods[MANAGER]["spec"]["nodeName"] = "node-c"
+    there.lend("agent-1", "kube-system", "node-b", "DaemonSet")
+    offers, file = PROVIDERS.on(lab.lacks), state / "cut.yaml"
+    shipped = (
+        (ROOT / "experiments" / "data-node-kill.yaml").read_text().replace("undo: node.kill", "undo: node.isolation")
+    )
+
+    def rows(inject: str) -> list[str]:
+        file.write_text(shipped.replace("node.kill: {target: node b-data}", inject))
+        asked = load_experiment(file).model_copy(update={"topology": lab.topology})
+        assert on_target.of_pods(asked, offers) == {rights.HELPER, "node.isolation"}
+        return [row.says for row in on_target.refused_pods(lab, asked, offers)]
+
+    assert rows("node.isolation: {target: node b-data}") == [
+        "agent-1 of namespace kube-system would be cut off with node-b: others: [kube-system]"
+    ]
+    assert rows("node.isolation: {target: node b-data, others: [kube-system]}") == []
+    there.denied.add(("list", "all pods"))
+    assert rights.WHO_ELSE in rights.needed("search", ["node.isolation"], forward=True)
+    assert "forbidden" in str(rows("node.isolation: {target: node b-data}"))

@@ -16,12 +16,13 @@ from typer.testing import CliRunner
 from chaos.base.errors import FaultError, Lacking
 from chaos.cli import app
 from chaos.commands.on_kubernetes import Where
+from chaos.definitions.existing import Existing
 from chaos.faults.fault import Fault, Grade
 from chaos.faults.moves import Move
 from chaos.kubernetes import rights
 from chaos.providers.kubernetes import PROVIDER, Anew, Drained, Held
 from chaos.registry import FAULTS, PROVIDERS, load_experiment, ready
-from chaos.run import on_target, reaching
+from chaos.run import on_target, reaching, recovering_on
 from chaos.run.on_target import OnTarget
 from chaos.run.pods_of_others import OthersOnPods
 from chaos.targets.existing import mapping
@@ -62,7 +63,8 @@ def moves(lab: ExistingTarget, made: Fault) -> list[tuple[Move, Move]]:
 
 
 def test_each_kind_has_its_rights_and_what_it_asks_of_data() -> None:
-    assert set(KEEPS) == set(PROVIDER.offers) == {each.split()[0] for each in rights.OF_KINDS} - {rights.HELPER}
+    mine = {*PROVIDER.offers, "node.isolation"}  # which a helper makes, of a pod that must be there and well
+    assert set(KEEPS) == mine == {each.split()[0] for each in rights.OF_KINDS} - {rights.HELPER}
     assert PROVIDER.grade is Grade.EFFECT, "the API server repeats what a kubelet reports"
 
 
@@ -303,6 +305,15 @@ def test_a_watch_that_breaks_ends_the_run() -> None:
 def test_evidence_without_moves_proves_nothing(lab: ExistingTarget) -> None:
     held = Held(Shown(True), {}, anew=False, bare=False)  # type: ignore[arg-type]
     assert not held.in_effect(lab).proven and not held.gone(lab).proven
+
+
+def test_a_game_day_opens_the_ways_into_pods_by_itself(
+    cluster: Cluster, where: Where, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, opened = written(where, state), list[Existing]()
+    monkeypatch.setattr(recovering_on.pods, "open_ways", opened.append)
+    recovering_on.cluster_of(target)
+    assert opened == [target]
 
 
 # ---- a machine that is drained -----------------------------------------------------------------------------------

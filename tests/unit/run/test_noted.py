@@ -144,7 +144,7 @@ def test_a_lock_that_moves_is_of_a_run_that_lives(
 @pytest.fixture
 def recovering(cluster: WithDocuments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WithDocuments:
     """``recover --on`` of a target's file is asked of this cluster."""
-    target = SimpleNamespace(written=SimpleNamespace(notes=INDEX), file=tmp_path)
+    target = SimpleNamespace(written=SimpleNamespace(notes=INDEX, kubernetes=None), file=tmp_path)
     monkeypatch.setattr(recovering_on, "load_existing", lambda file: target)
     monkeypatch.setattr(recovering_on, "refuse_another", lambda target: None)
     monkeypatch.setattr(recovering_on, "topology_of", lambda file: None)
@@ -521,7 +521,7 @@ def test_a_run_that_is_under_way_there_or_has_left_something_keeps_another_away(
     cluster: WithDocuments, tmp_path: Path
 ) -> None:
     there: Any = cluster
-    there.target = SimpleNamespace(written=SimpleNamespace(notes=INDEX), file="staging.yaml")
+    there.target = SimpleNamespace(written=SimpleNamespace(notes=INDEX, kubernetes=None), file="staging.yaml")
     assert refused_beside(there) == []
     ledger = opened(cluster, tmp_path)
     (row,) = refused_beside(there)
