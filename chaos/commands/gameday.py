@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from chaos.commands.gameday_hands import TargetHands
     from chaos.definitions.gameday import GameDay
     from chaos.gamedays.board import Board
+    from chaos.kubernetes.rights import Right
 
 File = Annotated[Path, typer.Argument(help="A game day's file, such as experiments/gamedays/staging.yaml.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why, for the record.", prompt=False)]
@@ -357,7 +358,7 @@ def gameday_stop(file: File, reason: Reason) -> None:
     """Stop the day that is under way, from any machine that reaches the cluster. Nothing begins until ``resume``.
 
     A file that is wrong elsewhere stops nobody from stopping: only its target is needed. Where the cluster is out of
-    reach: the stop file on the runner, as each announcement says.
+    reach: the stop file on the runner, or its ConfigMap, as each announcement says.
     """
     from chaos.definitions.gameday import load_gameday, target_of
     from chaos.gamedays.announce import stop_line
@@ -408,28 +409,31 @@ def gameday_resume(file: File, reason: Reason) -> None:
 
 
 def _ended(day: GameDay, board: Board) -> list[str]:
-    """Say of days that never ended that they are over, once it is seen that nobody holds them; the stop file that a
-    drill of theirs left is taken away. Raises Held."""
+    """Say of days that never ended that they are over, once it is seen that nobody holds them; what a drill
+    of theirs left is taken away. Raises Held."""
     from chaos.gamedays import drill
     from chaos.gamedays.board import Lock, day_id
     from chaos.gamedays.gates import OVER, UNDER_WAY
+    from chaos.gamedays.switches import FileSwitch, MapSwitch, Switch
 
     days = board.every(day_id(day.name, ""))
     dead = [id for id, source in sorted(days.items()) if source.get("state") == UNDER_WAY]
-    stop, held = Path(day.written.stop.file), drill.lock_of(_hands(day, Path("reports")).target())
-    left = drill.left(stop)
-    if not dead and (left is None or left.lock != held):
+    target = _hands(day, Path("reports")).target()
+    held, stop_map = drill.lock_of(target), MapSwitch.of(day, target)
+    switches: list[Switch] = [FileSwitch(day), *([stop_map] if stop_map is not None else [])]
+    left = [drilled for each in switches if (drilled := each.left()) is not None and drilled.lock == held]
+    if not dead and not left:
         return []
     lock = Lock(board, day.name)
     lock.take(say)
     try:
         for id in dead:
             board.put(id, {**days[id], "state": OVER, "outcome": "error", "says": "its runner died"})
-        taken = drill.dead_taken_away(stop, held)
+        taken = [(each.says, whose) for each in switches if (whose := each.dead_taken_away(held)) is not None]
     finally:
         lock.release()
     cleared = [f"day {id.removeprefix(day_id(day.name, ''))}, which never ended" for id in dead]
-    return cleared if taken is None else [*cleared, f"the stop file {stop}, which {taken} left"]
+    return [*cleared, *(f"the {says}, which {whose} left" for says, whose in taken)]
 
 
 def gameday_forget(file: File) -> None:
@@ -533,7 +537,10 @@ def gameday_schedule(
     known = next((each for each in schedule.KINDS if each == kind), None)
     if known is None:
         raise InvalidInput(f"--for {kind}: expected {', '.join(schedule.KINDS)}")
-    files = schedule.printed(day, known, command=[program], working=working, user=user, image=image or schedule.IMAGE)
+    pods = _pods_of(day) if known == "kubernetes" else None
+    files = schedule.printed(
+        day, known, command=[program], working=working, user=user, image=image or schedule.IMAGE, pods=pods
+    )
     for name, text in files.items():
         if write is not None:
             write.mkdir(parents=True, exist_ok=True)
@@ -542,6 +549,24 @@ def gameday_schedule(
         else:
             out.print(f"# ---- {name}", markup=False)
             print(text, end="" if text.endswith("\n") else "\n")
+
+
+def _pods_of(day: GameDay) -> tuple[str, tuple[Right, ...]] | None:
+    """The namespace of OpenSearch's pods, and what the day needs there; None where its target is in no Kubernetes.
+    Raises InvalidInput where a pod could not use the target's file."""
+    from chaos.commands.kubernetes import needed_by
+    from chaos.definitions.existing import load_existing
+
+    target = load_existing(day.target)
+    pods = target.written.kubernetes
+    if pods is None:
+        return None
+    if pods.context is not None or target.kubeconfig is not None:
+        raise InvalidInput(
+            f"{target.file} names a context or a kubeconfig, and a pod uses its own account",
+            remedy="leave kubernetes.context and kubernetes.kubeconfig out; from elsewhere the current context is used",
+        )
+    return pods.namespace, tuple(needed_by(target, _hands(day, Path("reports")).experiments()))
 
 
 COMMANDS: dict[str, Callable[..., None]] = {

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from chaos.base.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from chaos.definitions.existing import Existing
+    from chaos.definitions.experiment import Experiment
+    from chaos.kubernetes.rights import Right
 
 On = Annotated[Path, typer.Option("--on", help="The target's file, such as topologies/existing/staging.yaml.")]
 
@@ -30,22 +35,33 @@ def kubernetes_policy(
 
     from chaos.definitions.existing import load_existing
     from chaos.kubernetes import rights
-    from chaos.registry import PROVIDERS, load_experiment
-    from chaos.run import on_target, reaching
+    from chaos.registry import load_experiment
 
     target = load_existing(on)
     pods = target.written.kubernetes
     if pods is None:
         raise InvalidInput(f"{target.file} says nothing of Kubernetes", remedy="see: init --from-kubernetes")
-    offers = reaching.offers_on(PROVIDERS, target.written)
-    kinds = {kind for path in experiments for kind in on_target.of_pods(load_experiment(path), offers)}
-    needed = rights.needed(pods.namespace, kinds, forward=pods.forward is not None)
+    needed = needed_by(target, [load_experiment(path) for path in experiments])
     yaml = YAML()
     yaml.explicit_start = True
     for each in needed:
         print(f"# {each.says}: {each.why}")
     for item in rights.manifests(pods.namespace, needed, subject):
         yaml.dump(json.loads(json.dumps(item)), sys.stdout)
+
+
+def needed_by(target: Existing, experiments: Iterable[Experiment]) -> list[Right]:
+    """What these experiments need of the target's Kubernetes, each right once; nothing where it is in none."""
+    from chaos.kubernetes import rights
+    from chaos.registry import PROVIDERS
+    from chaos.run import on_target, reaching
+
+    pods = target.written.kubernetes
+    if pods is None:
+        return []
+    offers = reaching.offers_on(PROVIDERS, target.written)
+    kinds = {kind for each in experiments for kind in on_target.of_pods(each, offers)}
+    return rights.needed(pods.namespace, kinds, forward=pods.forward is not None)
 
 
 COMMANDS: dict[str, Callable[..., None]] = {"policy": kubernetes_policy}

@@ -514,7 +514,9 @@ class StopBy(Strict):
     file: Words = Field(description="absolute path on the runner; once it is there nothing begins, and all is undone")
     ssh: Words | None = Field(default=None, description="how people reach the runner, for example chaos@runner.example")
     kubernetes: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")] | None = Field(
-        default=None, description="instead: the namespace in which it runs as a CronJob, for example search"
+        default=None,
+        description="instead: the namespace in which it runs as a CronJob, for example search; there the ConfigMap "
+        "gameday-NAME stops it",
     )
 
     @model_validator(mode="after")

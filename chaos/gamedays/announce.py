@@ -29,7 +29,6 @@ by the day's own file (``ca``).
 
 from __future__ import annotations
 
-import hashlib
 import html
 import json
 import re
@@ -56,6 +55,7 @@ from chaos.base.errors import InvalidInput
 from chaos.base.text import NO_VALUE, clip, listed, one_line, printable
 from chaos.definitions.gameday import Announcement, Event, GameDay, is_reference
 from chaos.gamedays.asking import access_of, address_of, bearer, parts_of
+from chaos.gamedays.switches import object_name, thrown
 from chaos.opensearch.rest import Garbled, connection_class
 
 FORMAT = 1
@@ -92,30 +92,15 @@ class Told:
     took_ms: float
 
 
-POD_LABEL = "opensearch-chaos/gameday"
-"""The label of a pod that holds a game day."""
-
-
-def pod_label(name: str) -> str:
-    """The label's value for a day of this name: 63 letters at most, which begins and ends with a letter or a digit
-    (Kubernetes, Labels and Selectors)."""
-    if re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", name):
-        return name
-    short = re.sub("[^A-Za-z0-9]", "-", name)[:40]
-    return f"{short}-{hashlib.sha256(name.encode()).hexdigest()[:8]}".strip("-")
-
-
 def stop_line(day: GameDay, host: str) -> str:
     """One line of shell that stops the day from anywhere. ``host``: the runner's name, for where the file names no ssh.
 
     The remote shell takes the words apart once more, so a path that needs quotes is quoted twice. A pod has another
-    name each time, so it is found by the label that ``gameday schedule`` gave it; ``kubectl exec`` starts no shell.
+    name each time, and one of ours has no program but its own, so a day in Kubernetes is stopped by its ConfigMap.
     """
     stop = day.written.stop
     if stop.kubernetes is not None:
-        kubectl = f"kubectl --namespace {stop.kubernetes}"
-        pod = f"$({kubectl} get pods --selector {POD_LABEL}={pod_label(day.name)} --field-selector status.phase=Running"
-        return f"{kubectl} exec {pod} --output name) -- touch {shlex.quote(stop.file)}"
+        return thrown(stop.kubernetes, object_name(day.name))
     where = stop.ssh or host
     ending = "-- " if where.startswith("-") else ""
     path = shlex.quote(stop.file)

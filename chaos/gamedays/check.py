@@ -20,6 +20,7 @@ from chaos.gamedays.board import LOCK, Board, Held
 from chaos.gamedays.day import Day, Hands, Refused
 from chaos.gamedays.gate import Gate
 from chaos.gamedays.record import FILE
+from chaos.gamedays.switches import MapSwitch
 
 
 @dataclass
@@ -78,7 +79,7 @@ class Check(Day):
 
     def _window(self) -> None:
         """Where it is shut now, later gates are asked as of its next opening."""
-        self._pass([gates.stop_file(self.day, unlocked=True), *self._time()])
+        self._pass([self._stop_file.gate(unlocked=True), *self._time()])
         if self._held is not None and self._held.closes is not None:
             return
         written = self.day.written
@@ -90,7 +91,12 @@ class Check(Day):
 
     def _of_target(self) -> None:
         target = self.hands.target()
-        self._pass([gates.production(target), gates.allowed(target, self.day.written.experiments, self._today())])
+        found = [gates.production(target), gates.allowed(target, self.day.written.experiments, self._today())]
+        self._map = MapSwitch.of(self.day, target)
+        if self._map is not None:
+            found.append(self._map.gate(unlocked=True))
+            self._map.stop()
+        self._pass(found)
 
     def _of_cluster(self) -> None:
         target = self.hands.target()

@@ -34,7 +34,8 @@ from chaos.gamedays.gates import OVER, UNDER_WAY
 from chaos.gamedays.outside import Outside
 from chaos.gamedays.record import FILE, Record, read
 from chaos.gamedays.stopping import Bound, WindowEnd, Wish
-from chaos.run.guards import Guard, StopFile
+from chaos.gamedays.switches import FileSwitch, MapSwitch, Switch
+from chaos.run.guards import Guard
 from chaos.run.options import Permits, Stage
 from chaos.targets.existing.target import ExistingTarget
 
@@ -160,6 +161,8 @@ class Day:
         self._lock: Lock | None = None
         self._board: Board | None = None
         self._wish: Wish | None = None
+        self._stop_file: Switch = FileSwitch(self.day)
+        self._map: MapSwitch | None = None
         self._outside = Outside(self.day, self._note, get=self._get)
         alerts = self.day.written.alerts
         self._alerts = None if alerts is None else AlertWatch(alerts, self.day.folder, self._note)
@@ -199,9 +202,14 @@ class Day:
     def _go(self) -> Exit:
         wrong = wrong_templates(self.day)
         self._pass([Gate("templates", not wrong, "; ".join(wrong) or "they can be filled in", "mend announce")])
-        self._pass([gates.stop_file(self.day, unlocked=True), *self._time()])
+        self._pass([self._stop_file.gate(unlocked=True), *self._time()])
         target = self.hands.target()
-        self._pass([gates.production(target), gates.allowed(target, self.day.written.experiments, self._today())])
+        self._map = MapSwitch.of(self.day, target)
+        self._pass([
+            gates.production(target),
+            gates.allowed(target, self.day.written.experiments, self._today()),
+            *([self._map.gate(unlocked=True)] if self._map is not None else []),
+        ])  # fmt: skip
         notes = target.written.notes
         if notes is None:
             raise Refused([Gate("notes", False, f"{target.file} names no index for notes", "write notes there")])
@@ -213,8 +221,10 @@ class Day:
         lock.keep()
         self._wish = Wish(board)
         self._wish.start()
+        if self._map is not None:
+            self._map.start()
         self._lock_of = drill.lock_of(target)
-        self._clear_stop_file()
+        self._clear_switches()
         self._known(board, notes, locked=True)  # whoever had the lock before may have held the day
         plans = self._planned()
         content = self._content(plans)
@@ -287,14 +297,21 @@ class Day:
             self._consent(consent.board(self.day, self.hands.cluster(), notes), patience=0.0),
         ])  # fmt: skip
 
-    def _clear_stop_file(self) -> None:
+    @property
+    def _switches(self) -> list[Switch]:
+        return [self._stop_file, *([self._map] if self._map is not None else [])]
+
+    def _stops(self) -> list[Gate]:
+        return [switch.gate() for switch in self._switches]
+
+    def _clear_switches(self) -> None:
         """Under the lock: a drill of a day that held it before us is over, and what it left stops nobody."""
-        path = Path(self.day.written.stop.file)
-        if (dead := drill.dead_taken_away(path, self._lock_of)) is not None:
-            says = f"{path} was left by {dead}, whose runner died: it is taken away"
-            self.says(says)
-            self._pass([Gate("stop file", True, says)])
-        self._pass([gates.stop_file(self.day)])
+        for switch in self._switches:
+            if (dead := switch.dead_taken_away(self._lock_of)) is not None:
+                says = f"{switch.says} was left by {dead}, whose runner died: it is taken away"
+                self.says(says)
+                self._pass([Gate(switch.gate().name, True, says)])
+        self._pass(self._stops())
 
     def _planned(self) -> list[dict[str, Any]]:
         plans = self.hands.plans()
@@ -422,7 +439,7 @@ class Day:
     def _guards(self) -> list[Guard]:
         assert self._lock is not None and self._wish is not None and self._held is not None
         written = self.day.written
-        found: list[Guard] = [self._lock, StopFile(Path(written.stop.file)), self._wish]
+        found: list[Guard] = [self._lock, *(switch.guard() for switch in self._switches), self._wish]
         if self._held.closes is not None:
             found.append(WindowEnd(self._held.closes, float(written.bounds.abort), self.now))
         if self._began:
@@ -447,7 +464,7 @@ class Day:
     def _drill(self) -> None:
         """Trip the kill switch while something harmless is in effect, and see how long it takes."""
         written = self.day.written
-        file, bound = Path(written.stop.file), float(written.bounds.abort)
+        switch, bound = self._switches[-1], float(written.bounds.abort)  # as people are told to stop it
         self.says("drill of the kill switch")
         ours = drill.drill_of(self.day.name, self._lock_of, self.now())
         asked = False
@@ -458,11 +475,13 @@ class Day:
                 return why
             if stage == "made" and not asked:
                 try:
-                    drill.made(file, ours)
+                    switch.made(ours)
                 except FileExistsError:
-                    return f"{file} is there: somebody wants no game day"
+                    return f"{switch.says} is there: somebody wants no game day"
                 except OSError as error:
-                    return f"the drill cannot make the stop file {file}: {error.strerror}"
+                    return f"the drill cannot make the {switch.says}: {error.strerror}"
+                except ChaosError as error:
+                    return f"the drill cannot write into the {switch.says}: {error.message}"
                 asked = True
             return None
 
@@ -471,17 +490,15 @@ class Day:
             ran = self.hands.drill(self._guards(), permits)
         finally:
             if asked:
-                drill.taken_away(file, ours)
+                switch.taken_away(ours)
         took = ran.undone
-        ok = (
-            asked and ran.guard == StopFile.name and ran.undone_all and took is not None and took <= bound and ran.clean
-        )
+        ok = asked and ran.guard == switch.name and ran.undone_all and took is not None and took <= bound and ran.clean
         says = (
-            f"all was undone {took:.1f} s after the stop file was there; {bound:g} s are allowed"
-            if took is not None and ran.guard == StopFile.name
+            f"all was undone {took:.1f} s after the {switch.says} stopped it; {bound:g} s are allowed"
+            if took is not None and ran.guard == switch.name
             else f"the run ended by {ran.guard or 'itself'}: {ran.says or ran.headline}"
         )
-        self._note("drill", seconds=took, bound=bound, ok=ok, how=f"stop file {file}", says=says, folder=ran.folder)
+        self._note("drill", seconds=took, bound=bound, ok=ok, how=switch.says, says=says, folder=ran.folder)
         self._pass(
             [Gate("drill", ok, says, "find out what takes so long, or agree on a longer bounds.abort")], "the day"
         )
@@ -558,7 +575,7 @@ class Day:
         self._refuse_stopped(before)
         assert self._held is not None and self._held.closes is not None and self._lock is not None
         self._pass([
-            gates.stop_file(self.day),
+            *self._stops(),
             self._gate_lock(self.patience),
             gates.room(self._held.closes, float(plan["longest"]) + float(self.day.written.bounds.abort), self.now()),
             *self._frozen(),
@@ -587,7 +604,7 @@ class Day:
         it."""
         assert self._lock is not None and self._wish is not None
         wish = self._wish.says
-        stops = [gates.stop_file(self.day), Gate("stop", wish is None, wish or "nobody asked")]
+        stops = [*self._stops(), Gate("stop", wish is None, wish or "nobody asked")]
         if stage == "before":
             found = self._before_phase()
         elif stage == "now":
@@ -602,7 +619,7 @@ class Day:
     def _before_phase(self) -> list[Gate]:
         assert self._approved is not None
         try:
-            found = [self._gate_lock(self.patience), gates.stop_file(self.day), *self._consented()]
+            found = [self._gate_lock(self.patience), *self._stops(), *self._consented()]
             if all(gate.ok for gate in found):
                 strangers = approval.strangers(self._approved["content"], self.hands.node_ids())
                 found.append(Gate("nodes", not strangers, "; ".join(strangers) or "no other node than was approved"))
@@ -750,6 +767,8 @@ class Day:
             self._alerts.stop()
         if self._wish is not None:
             self._wish.stop()
+        if self._map is not None:
+            self._map.stop()
         if self._lock is not None:
             with suppress(ChaosError):
                 self._lock.release()

@@ -1,4 +1,4 @@
-"""The stop file that a drill of the kill switch makes, told apart from a person's.
+"""What a drill of the kill switch writes, as the stop file or elsewhere, told apart from a person's.
 
 It is in JSON whose drill it is, and it was last written at a moment that no ``touch`` leaves behind. Whoever touches it
 or writes into it has made it a person's. One whose runner was killed stays; who holds the lock that its day held knows
@@ -52,6 +52,23 @@ def lock_of(target: Existing) -> str:
     return f"{target.written.identity.cluster_uuid}/{target.written.notes}"
 
 
+def text(drill: Drill) -> str:
+    """What it writes."""
+    return json.dumps({"format": FORMAT, **asdict(drill)}, indent=1)
+
+
+def read(text: str | bytes) -> Drill | None:
+    """Whose drill has written this. None: none has."""
+    try:
+        said = json.loads(text)
+        fields = {name: said[name] for name in Drill.__dataclass_fields__}
+        if said["format"] != FORMAT or not all(isinstance(each, str) for each in fields.values()):
+            return None
+        return Drill(**fields)
+    except (ValueError, RecursionError, LookupError, TypeError):
+        return None
+
+
 def made(path: Path, drill: Drill) -> None:
     """Make the stop file as a drill's, at once and as a whole. Anybody may touch it, and so make it a person's.
 
@@ -60,7 +77,7 @@ def made(path: Path, drill: Drill) -> None:
     aside = _aside(path)
     try:
         with aside.open("x", encoding="utf-8") as file:
-            json.dump({"format": FORMAT, **asdict(drill)}, file, indent=1)
+            file.write(text(drill))
         aside.chmod(0o666)
         os.utime(aside, (WRITTEN, WRITTEN))
         os.link(aside, path, follow_symlinks=False)
@@ -77,12 +94,8 @@ def left(path: Path) -> Drill | None:
             known = os.fstat(file.fileno())
             if not stat.S_ISREG(known.st_mode) or known.st_mtime_ns != WRITTEN * 10**9:
                 return None
-            said = json.loads(file.read(MOST_BYTES))
-        fields = {name: said[name] for name in Drill.__dataclass_fields__}
-        if said["format"] != FORMAT or not all(isinstance(each, str) for each in fields.values()):
-            return None
-        return Drill(**fields)
-    except (OSError, ValueError, RecursionError, LookupError, TypeError):
+            return read(file.read(MOST_BYTES))
+    except OSError:
         return None
 
 

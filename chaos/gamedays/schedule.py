@@ -7,7 +7,6 @@ Kubernetes 1.27 and newer (CronJob with timeZone), GitHub Actions (workflow synt
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -16,6 +15,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from io import StringIO
 from pathlib import Path
 from typing import Any, Literal, get_args
 from zoneinfo import ZoneInfo
@@ -24,8 +24,11 @@ from chaos.base.errors import InvalidInput
 from chaos.base.text import listed
 from chaos.definitions.gameday import WEEKDAYS, GameDay, Window
 from chaos.definitions.source import Source
-from chaos.gamedays.announce import POD_LABEL, pod_label, stop_line
+from chaos.gamedays.announce import stop_line
+from chaos.gamedays.switches import lifted, object_name
 from chaos.gamedays.windows import changes, local
+from chaos.kubernetes import rights
+from chaos.kubernetes.rights import Right
 from chaos.run.recovering_on import CONTROLLED_SECONDS
 
 Kind = Literal["systemd", "cron", "kubernetes", "github"]
@@ -47,12 +50,15 @@ MOST_OF_LINE = 990
 CHECKOUT_MINUTES = 15
 """Of a workflow, for all beside the day."""
 IMAGE = "opensearch-chaos:CHANGE-ME"
+LABEL = "opensearch-chaos/gameday"
+"""Of a pod that holds a game day."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What all files say of a day. Durations are whole seconds."""
+    """What all files say of a day. Durations are whole seconds. ``pods``: the namespace of OpenSearch's pods, and what
+    the day's experiments need there, where its target is in Kubernetes."""
 
     day: GameDay
     command: tuple[str, ...]
@@ -60,6 +66,7 @@ class Plan:
     user: str
     now: datetime
     image: str
+    pods: tuple[str, tuple[Right, ...]] | None = None
 
     @property
     def window(self) -> Window:
@@ -141,18 +148,20 @@ def printed(
     user: str,
     now: datetime | None = None,
     image: str = IMAGE,
+    pods: tuple[str, tuple[Right, ...]] | None = None,
 ) -> dict[str, str]:
     """File name → text of what fires a day at each opening of its window.
 
     ``command``: how opensearch-chaos is called (``["/opt/chaos/bin/opensearch-chaos"]``), or all that is run, as
     ``[…, "gameday", "run", FILE]`` with the file as it is named in ``working``. ``working``: the folder in which it
     runs, absolute, but for GitHub below the checkout. ``user``: as whom; for Kubernetes a number or a name, for GitHub
-    whoever the runner is. ``now``: from when GitHub's offsets count. ``image``: for Kubernetes. Raises InvalidInput.
+    whoever the runner is. ``now``: from when GitHub's offsets count. ``image`` and ``pods``, as :class:`Plan` has them:
+    for Kubernetes. Raises InvalidInput.
     """
     which = next((each for each in KINDS if each == kind), None)
     if which is None:
         raise InvalidInput(f"there is no schedule for {kind}", remedy=f"write one of {listed(list(KINDS))}")
-    made = Plan(day, tuple(command), working, user, now if now is not None else datetime.now(UTC), image)
+    made = Plan(day, tuple(command), working, user, now if now is not None else datetime.now(UTC), image, pods)
     _refuse(made, which)
     return PRINTERS[which](made)
 
@@ -331,25 +340,30 @@ def _cron_day(day: str) -> int:
 
 def _kubernetes(plan: Plan) -> dict[str, str]:
     window = plan.window
-    name = _label(f"gameday-{plan.day.name}")
+    name = object_name(plan.day.name)
     namespace = plan.day.written.stop.kubernetes
+    assert namespace is not None
     numbers = ",".join(str(_cron_day(day)) for day in _ordered(window))
     record = os.path.normpath(os.path.join(plan.working, plan.day.written.record))
     stop = Path(plan.day.written.stop.file).parent
     mounts, volumes = "", ""
-    # a folder that the pod's user may write: `kubectl exec … touch` makes the file in the pod
+    # a folder that the pod's user may write: the stop file's is looked at too
     if len(stop.parts) > 2 and not any(Path(each).is_relative_to(stop) for each in (plan.working, record)):
         mounts = f"                - name: stop\n                  mountPath: {_yaml(str(stop))}\n"
         volumes = "            - name: stop\n              emptyDir: {}\n"
     text = f"""\
 # Fires the game day {plan.day.name} when its window opens. A CronJob may make no job, or two: `gameday run` holds every
-# gate itself. The image must hold opensearch-chaos and the repository with the day's file, or mount it.
+# gate itself. The image must hold opensearch-chaos, ssh-keygen and the repository with the day's file, or mount it.
 # It wants a secret of that name for references env:NAME (or none), and a volume claim of that name for the record.
-# To stop the day that is under way, as each announcement says (the image must have touch):
+# To stop the day that is under way, and to let none begin, as each announcement says:
 # {stop_line(plan.day, "")}
-# Or: kubectl delete job JOB (it gets SIGTERM, and time to undo). To let none begin:
-# kubectl --namespace {namespace} patch cronjob {name} -p '{{"spec":{{"suspend":true}}}}'
+# To take that back:
+# {lifted(namespace, name)}
+# Who may: kubectl --namespace {namespace} create rolebinding {name}-stop --role {name}-stop --group GROUP
+# Or: kubectl delete job JOB (it gets SIGTERM, and time to undo). To make no more jobs:
+# kubectl --namespace {namespace} patch cronjob {name} --patch '{{"spec":{{"suspend":true}}}}'
 # Nothing recovers for a pod that was killed with its node: opensearch-chaos recover --on FILE, from anywhere.
+{"".join(f"---{chr(10)}{_document(each)}" for each in _beside(plan, name, namespace))}---
 apiVersion: batch/v1
 kind: CronJob
 metadata:
@@ -369,14 +383,14 @@ spec:
       template:
         metadata:
           labels:
-            {POD_LABEL}: {_yaml(pod_label(plan.day.name))}
+            {LABEL}: {name}
           annotations:
             cluster-autoscaler.kubernetes.io/safe-to-evict: "false"
         spec:
           restartPolicy: Never
           terminationGracePeriodSeconds: {plan.stops}
-          automountServiceAccountToken: false
-          containers:
+          serviceAccountName: {name}
+{_of_pod(plan)}          containers:
             - name: gameday
               image: {_yaml(plan.image)}
               command:
@@ -397,19 +411,54 @@ spec:
     return {f"{plan.name}.yaml": text}
 
 
+def _beside(plan: Plan, name: str, namespace: str) -> list[dict[str, Any]]:
+    """What the CronJob needs beside it: who it is, what stops it, who may, and what it may do to OpenSearch's pods."""
+    here = {"name": name, "namespace": namespace}
+    core = {"apiVersion": "v1", "metadata": here}
+    account = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+    may = [{"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [name], "verbs": ["get", "patch"]}]
+    rbac = {"apiVersion": f"{rights.RBAC}/v1"}
+    found: list[dict[str, Any]] = [
+        {**core, "kind": "ServiceAccount"},
+        {**core, "kind": "ConfigMap", "data": {}},
+        {**rbac, "kind": "Role", "metadata": here, "rules": may},
+        {
+            **rbac,
+            "kind": "RoleBinding",
+            "metadata": here,
+            "roleRef": {"apiGroup": rights.RBAC, "kind": "Role", "name": name},
+            "subjects": [account],
+        },
+        {**rbac, "kind": "Role", "metadata": {**here, "name": f"{name}-stop"}, "rules": may},
+    ]
+    if plan.pods is not None:
+        where, needed = plan.pods
+        found += rights.manifests(where, needed, name, named=f"{name}-faults", home=namespace)
+    return found
+
+
+def _document(item: dict[str, Any]) -> str:
+    from ruamel.yaml import YAML
+
+    text = StringIO()
+    YAML().dump(json.loads(json.dumps(item)), text)  # no anchors for what stands in it twice
+    return text.getvalue()
+
+
+def _of_pod(plan: Plan) -> str:
+    """The group that may write its volumes."""
+    return f"          securityContext:\n            fsGroup: {int(plan.user)}\n" if _number(plan.user) else ""
+
+
+def _number(user: str) -> bool:
+    return re.fullmatch(r"[1-9][0-9]{0,8}", user) is not None
+
+
 def _as_user(plan: Plan) -> str:
     if plan.user == "root":
         return ""
-    user = f"                runAsUser: {int(plan.user)}\n" if re.fullmatch(r"[1-9][0-9]{0,8}", plan.user) else ""
+    user = f"                runAsUser: {int(plan.user)}\n" if _number(plan.user) else ""
     return f"              securityContext:\n                runAsNonRoot: true\n{user}"
-
-
-def _label(name: str) -> str:
-    """A name that a CronJob may have: at most 52 characters, small letters, digits and dashes."""
-    made = re.sub(r"[^a-z0-9-]+", "-", name)
-    if made == name and len(made) <= 52:
-        return made
-    return f"{made[:43]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 # --------------------------------------------------------------------------------------------------- GitHub

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,8 +15,9 @@ from typing import Any
 import psutil
 import pytest
 from clusterkit import Cli, cli
-from kubebox import images
-from kubebox.api import Api
+from daypods import InPods, chat
+from kubebox import images, parts
+from kubebox.api import Api, is_ready
 from kubebox.making import Box
 from kubebox.manifests import HOME, SEARCH
 from kubebox.plan import stand_in
@@ -341,19 +343,60 @@ def test_a_fault_outlives_its_helper_which_is_made_anew(box: Box, tmp_path: Path
     assert nothing_left(api, box)
 
 
-def test_where_all_of_us_die_the_machine_undoes_it(box: Box, tmp_path: Path) -> None:
-    api, running = pausing(box, tmp_path)
-    mine = [each.pid for each in psutil.process_iter(["cmdline"]) if names(each, tmp_path)]
+def killed_with_helpers(running: Cli, folder: Path) -> None:
+    """Runner, keeper and helpers at once."""
+    mine = [each.pid for each in psutil.process_iter(["cmdline"]) if names(each, folder)]
     for pid in [running.process.pid, *mine, *(each.pid for each in launchers())]:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     running.process.wait(20)
+
+
+def test_where_all_of_us_die_the_machine_undoes_it(box: Box, tmp_path: Path) -> None:
+    api, running = pausing(box, tmp_path)
+    killed_with_helpers(running, tmp_path)
     assert paused(), "nobody but its dead-man is there to undo it"
     assert wait_until(lambda: not paused(), 75, every=0.5)
     code, output = cli("recover", timeout=180)
     assert code == Exit.PASS, output
     assert wait_until(lambda: nothing_left(api, box), 60, every=0.5)
     assert wait_until(lambda: whole(api), 150, every=0.5)
+
+
+CUT = "node.isolation: {target: zone b, others: [others, shop]}"
+
+
+def test_a_machine_is_cut_off_with_its_kubelet_and_comes_back(box: Box, tmp_path: Path) -> None:
+    api = box.api()
+    assert wait_until(lambda: whole(api), 150, every=0.5)
+    file, before = helped(box, tmp_path), uids(api)
+    code, output = cli("run", experiment(tmp_path, "node.isolation: {target: zone b}"), "--on", file, "--yes",
+                       "--out", tmp_path / "refused")  # fmt: skip
+    assert code == Exit.USAGE and "would be cut off with node-b" in output and nothing_left(api, box), output
+    code, output = cli("run", experiment(tmp_path, CUT), "--on", file, "--out", tmp_path / "run", "--yes", timeout=420)
+    assert code in (Exit.PASS, Exit.WEAKNESS, Exit.INCONCLUSIVE) and "clean-up: clean" in output, output
+    assert "proven" in output and "not proven" not in output, output
+    assert nothing_left(api, box) and wait_until(lambda: whole(api), 150, every=0.5)
+    assert uids(api) == before, "Kubernetes waits for five minutes before it deletes a pod"
+
+
+def test_where_all_of_us_die_the_machine_is_let_in_again(box: Box, tmp_path: Path) -> None:
+    api = box.api()
+    assert wait_until(lambda: whole(api), 150, every=0.5)
+    running = Cli("run", experiment(tmp_path, CUT), "--on", helped(box, tmp_path), "--yes", "--out", tmp_path / "run")
+    assert wait_until(lambda: "b" in unready(api), 240, every=0.2)
+    killed_with_helpers(running, tmp_path)
+    assert unready(api) == ["b"], "nobody but its dead-man is there to undo it"
+    assert wait_until(lambda: not unready(api), 120, every=0.5)
+    code, output = cli("recover", timeout=180)
+    assert code == Exit.PASS, output
+    assert wait_until(lambda: nothing_left(api, box) and whole(api), 150, every=0.5)
+
+
+def unready(api: Api) -> list[str]:
+    """Zones whose machine has not been heard of lately."""
+    machines = api.get("/api/v1/nodes")["items"]
+    return [each["metadata"]["name"].removeprefix("node-") for each in machines if not is_ready(each)]
 
 
 BETWEEN = 'links: "between (role data and zone a) and (role data and zone c)"'
@@ -379,3 +422,59 @@ def test_each_other_kind_is_proven_and_taken_back(box: Box, tmp_path: Path, faul
     assert code in (Exit.PASS, Exit.WEAKNESS) and "clean-up: clean" in output, output
     assert "proven" in output and "not proven" not in output, output
     assert nothing_left(api, box) and wait_until(lambda: whole(api), 150, every=0.5)
+
+
+# ---- game days that Kubernetes fires ---------------------------------------------------------------------------
+
+
+def in_pods(box: Box, folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> InPods:
+    """A day that opens within two minutes, signed and applied. Its target's file names no context: whoever reads it
+    elsewhere takes the current one."""
+    monkeypatch.setenv("KUBECONFIG", str(box.layout.kubeconfig))
+    box.give(parts.suite_image(print))
+    folder = folder / "repository"
+    folder.mkdir()
+    file = target(box, folder)
+    file.write_text(re.sub(r"^  (context|kubeconfig): .*\n", "", file.read_text(), flags=re.M))
+    day = InPods(box, folder, file, name)
+    day.sign()
+    day.apply()
+    return day
+
+
+def test_kubernetes_fires_a_game_day_under_what_schedule_prints(
+    box: Box, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = box.api()
+    assert wait_until(lambda: whole(api), 150, every=0.5)
+    with chat() as told:
+        day = in_pods(box, tmp_path, "tuesday", monkeypatch)
+        assert wait_until(day.over, 480, every=1.0), day.said()
+    assert day.exit_code() in (Exit.PASS, Exit.INCONCLUSIVE, Exit.WEAKNESS), day.said()
+    lines = day.lines()
+    (ended,) = [line for line in lines if line["kind"] == "experiment.end"]
+    assert ended["clean"] is True, ended
+    assert [each["event"] for each in told] == ["before", "begin", "end"]
+    assert "patch configmap gameday-tuesday" in told[0]["stop"]
+    assert not held(api) and wait_until(lambda: whole(api), 150, every=0.5)
+
+
+def test_whoever_may_write_its_configmap_stops_a_game_day(
+    box: Box, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = box.api()
+    assert wait_until(lambda: whole(api), 150, every=0.5)
+    with chat() as told:
+        day = in_pods(box, tmp_path, "wednesday", monkeypatch)
+        oncall = day.stopper()
+        assert oncall.request("GET", f"/api/v1/namespaces/{SEARCH}/pods")[0] == 403
+        assert wait_until(lambda: bool(held(api)), 480, every=0.2), day.said()
+        status, answer = oncall.request("PATCH", day.map, {"data": {"stop": "the shop is slow"}})
+        assert status == 200, answer
+        assert wait_until(lambda: not held(api), 30, every=0.2), "it is undone at once"
+        assert wait_until(day.over, 240, every=1.0), day.said()
+    assert day.exit_code() == Exit.ABORTED, day.said()
+    (stopped,) = [line for line in day.lines() if line["kind"] == "stop"]
+    assert stopped["by"] == "stop map" and "the shop is slow" in stopped["why"]
+    assert told[-1]["event"] == "abort"
+    assert wait_until(lambda: whole(api), 150, every=0.5)

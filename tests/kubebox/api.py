@@ -42,7 +42,8 @@ class Api:
 
     def request(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Status and answer, as JSON where it is. Raises requests.RequestException where there is none."""
-        answer = self._session.request(method, f"{self.url}{path}", json=body, timeout=SECONDS)
+        merging = {"Content-Type": "application/merge-patch+json"} if method == "PATCH" else None
+        answer = self._session.request(method, f"{self.url}{path}", json=body, timeout=SECONDS, headers=merging)
         is_json = answer.headers.get("Content-Type", "").startswith("application/json")
         return answer.status_code, answer.json() if is_json else answer.text
 

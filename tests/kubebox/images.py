@@ -12,7 +12,9 @@ from typing import Any
 
 REGISTRY = "docker.io/opensearch-chaos"
 PODS, OPENSEARCH, HELPER = f"{REGISTRY}/pods:1", f"{REGISTRY}/opensearch:{{version}}", f"{REGISTRY}/helper:1"
-"""Names of images: the box's own small programs, OpenSearch, and what helper pods need. No registry has them."""
+SUITE = f"{REGISTRY}/suite:1"
+"""Names of images: the box's own small programs, OpenSearch, what helper pods need, and what holds game days. No
+registry has them."""
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 

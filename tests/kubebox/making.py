@@ -218,6 +218,12 @@ class Box:
         _await(stop, API_SECONDS, "the API server is not ready", self.layout.ready.exists)
         self.layout.images_ready(machine.zone).touch()
 
+    def give(self, image: Path) -> None:
+        """Give each machine one more image. Raises LabError where one does not take it."""
+        made = parts.ensure(lambda _: None)
+        for machine in MACHINES_OF_ZONES:
+            self._import(made, image, machine)
+
     def _import(self, made: Parts, image: Path, machine: Machine) -> None:
         command = [made.programs["ctr"], "--address", self.layout.socket(machine.zone), "--namespace", "k8s.io"]
         done = subprocess.run(

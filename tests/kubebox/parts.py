@@ -50,6 +50,12 @@ HELPER_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 LEFT_OUT = frozenset({"test", "site-packages", "dist-packages", "__pycache__", "idlelib", "tkinter", "ensurepip",
                       "lib2to3", "turtledemo"})  # fmt: skip
 """Of Python's library, what no program here reads."""
+SUITE_HOME = "/opt/opensearch-chaos"
+"""Where the Dockerfile has it."""
+NOT_OF_RUNS = frozenset({"pyarrow", "mypy", "mypyc", "moto", "bokeh", "dask", "distributed", "pip", "hypothesis",
+                         "setuptools", "pytest", "_pytest", "chaos"})  # fmt: skip
+"""Of this Python's packages, what no run on a cluster that exists reads. ``chaos``: another checkout's, if any."""
+ROOT = Path(__file__).parents[2]
 _VERSION = "k8s.io/component-base/version"
 STAMPS = {
     "kubernetes": f" -X {_VERSION}.gitVersion=v{KUBERNETES_VERSION} -X {_VERSION}.gitMajor=1 -X {_VERSION}.gitMinor=34"
@@ -266,10 +272,57 @@ def _helper_image(says: Callable[[str], None]) -> Path:
         with _building(target.parent) as building:
             layer = building / "layer.tar"
             linking = Path(sysconfig.get_config_var("LIBPL") or "none").name  # what programs are linked with
-            packing.programs(layer, {"/usr/bin/python3": python, **places}, {inside: library}, LEFT_OUT | {linking})
+            folder_of = {inside: packing.Folder(library, LEFT_OUT | {linking})}
+            packing.programs(layer, {"/usr/bin/python3": python, **places}, folder_of)
             images.save(layer, building / "image.tar", images.HELPER, platform.machine(), ["python3"], "0", "/",
                         HELPER_PATH)  # fmt: skip
             layer.unlink()
+    return target
+
+
+def suite_image(says: Callable[[str], None]) -> Path:
+    """What holds game days in a pod, where the Dockerfile has it: this Python, its packages, this checkout's own.
+
+    Raises MissingPrerequisite without ssh-keygen, which reads signatures.
+    """
+    signs = shutil.which("ssh-keygen")
+    if signs is None:
+        raise MissingPrerequisite("game days need ssh-keygen", remedy="apt-get install openssh-client")
+    python, library = Path(sys.executable).resolve(), Path(sysconfig.get_path("stdlib"))
+    packages_of, ours = Path(sysconfig.get_path("purelib")), ROOT / "chaos"
+    sources = [ROOT / "requirements.lock", Path(__file__), Path(packing.__file__), *sorted(ours.rglob("*.py"))]
+    target = folder() / f"image-suite-{key(sources, sys.version)}" / "image.tar"
+    if target.exists():
+        return target
+    says("packing the suite with its Python packages")
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    linking = Path(sysconfig.get_config_var("LIBPL") or "none").name
+    with _building(target.parent) as building:
+        layer = building / "layer.tar"
+        (building / "pyvenv.cfg").write_text("home = /usr/bin\n")
+        (building / "program").write_text(f"#!{SUITE_HOME}/bin/python3\nfrom chaos.cli import main\nmain()\n")
+        (building / "program").chmod(0o755)
+        places = {
+            "/usr/bin/python3": python,
+            f"{SUITE_HOME}/bin/python3": python,
+            f"{SUITE_HOME}/bin/opensearch-chaos": building / "program",
+            f"{SUITE_HOME}/pyvenv.cfg": building / "pyvenv.cfg",
+            "/usr/bin/ssh-keygen": Path(signs),
+        }
+        site = f"{SUITE_HOME}/lib/{version}/site-packages"
+        folders = {
+            f"/usr/lib/{version}": packing.Folder(library, LEFT_OUT | {linking}),
+            "/usr/share/zoneinfo": packing.Folder(Path("/usr/share/zoneinfo")),
+            site: packing.Folder(packages_of, NOT_OF_RUNS),
+            f"{site}/chaos": packing.Folder(ours),
+            f"{site}/chaos/topologies": packing.Folder(ROOT / "topologies"),
+        }
+        writable = {"/work": packing.UID, packing.HOME: packing.UID}
+        packing.programs(layer, places, folders, writable)
+        command, path = [f"{SUITE_HOME}/bin/opensearch-chaos"], f"{SUITE_HOME}/bin:{HELPER_PATH}"
+        machine, user = platform.machine(), str(packing.UID)
+        images.save(layer, building / "image.tar", images.SUITE, machine, command, user, "/work", path)
+        layer.unlink()
     return target
 
 

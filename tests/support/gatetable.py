@@ -14,6 +14,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from apiserver import serving
 from daykit import a_day
 from gatetable_more import MORE
 
@@ -25,6 +26,8 @@ from chaos.gamedays.board import Doc
 from chaos.gamedays.gate import Gate
 from chaos.gamedays.gates import Earlier, LabRun
 from chaos.gamedays.preflight import Looked
+from chaos.gamedays.switches import KEY, MapSwitch
+from chaos.kubernetes.client import Client
 
 PAGE = Path(__file__).parents[2] / "docs" / "gates.md"
 COMMAND = "PYTHONPATH=.:tests/support python -m gatetable"
@@ -84,6 +87,22 @@ def stop_file(kind: str) -> Callable[[Path], Sequence[Gate]]:
         if "touched" in kind:
             (folder / "run" / "x.stop").touch()
         return one(gates.stop_file(day, unlocked="unlocked" in kind))
+
+    return make
+
+
+def stop_map(kind: str) -> Callable[[Path], Sequence[Gate]]:
+    def make(folder: Path) -> Sequence[Gate]:
+        with serving() as server:
+            made = drill.Drill("staging", "uuid/.oc", "vm", "2026-11-19T10:00:00Z", "ab")
+            if kind != "absent":
+                written = drill.text(made) if "drill" in kind else None
+                says = {"there": "the shop is slow", "empty word": ""}.get(kind, written)
+                server.write_map("gameday-staging", {} if says is None else {KEY: says})
+            if kind == "unread":
+                server.denied.add(("get", "configmaps"))
+            switch = MapSwitch(Client(None, server.kubeconfig(folder)), server.namespace, "staging")
+            return one(switch.gate(unlocked="unlocked" in kind))
 
     return make
 
@@ -219,6 +238,18 @@ ATTEMPTS: list[Attempt] = [
         "a drill left it, and a person touched it",
         stop_file("drill, unlocked, touched"),
         "somebody wants no game day",
+    ),
+    Attempt("stop map", "it says nothing", stop_map("empty")),
+    Attempt("stop map", "somebody wrote why", stop_map("there"), "says stop: the shop is slow"),
+    Attempt("stop map", "somebody wrote an empty word", stop_map("empty word"), "says stop"),
+    Attempt("stop map", "it was never made, or is deleted", stop_map("absent"), "nobody could stop it"),
+    Attempt("stop map", "this account may not read it", stop_map("unread"), "cannot be read"),
+    Attempt("stop map", "a drill left it, before the lock is ours", stop_map("drill, unlocked")),
+    Attempt(
+        "stop map",
+        "a drill left it, and the lock that is ours was not its day's",
+        stop_map("drill"),
+        "written by the drill of game day staging on vm",
     ),
     Attempt("stop", "nobody asked", lambda folder: one(gates.stop_wish(None))),
     Attempt(

@@ -18,14 +18,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from apiserver import Server, serving
 from daykit import TARGET, a_day
 from documents import INDEX, WithDocuments
 from gatetable import WELL, lab
 
 from chaos.base.errors import Exit, LabError
+from chaos.base.waiting import wait_until
 from chaos.definitions.existing import Existing, load_existing
 from chaos.definitions.gameday import GameDay
-from chaos.gamedays import board, drill, gates, preflight
+from chaos.gamedays import board, drill, gates, preflight, switches
 from chaos.gamedays import day as days
 from chaos.gamedays.alerts import Moment
 from chaos.gamedays.announce import Told
@@ -558,6 +560,50 @@ def test_on_a_zone_day_the_kill_switch_is_drilled(tmp_path: Path, cluster: WithD
     assert firing.fire() is Exit.PASS and firing.hands.ran == ["drill", "0"]
     assert firing.lines("drill")[0]["ok"] is True and firing.lines("drill")[0]["seconds"] == 1.5
     assert not Path(firing.day.written.stop.file).exists()
+
+
+def mapped(folder: Path, cluster: WithDocuments, server: Server, monkeypatch: pytest.MonkeyPatch) -> Firing:
+    """A day of a zone that runs in Kubernetes, where its ConfigMap is."""
+    monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(folder)))
+    monkeypatch.setattr(switches, "LOOK_SECONDS", 0.02)
+    server.write_map("gameday-staging", {})
+    stop = {"file": "/STOP", "kubernetes": server.namespace}
+    experiments = [{"experiment": "one.yaml", "rung": "zone"}]
+    firing = Firing(folder, cluster, experiments=experiments, preflight={"stable": "1ms"}, stop=stop)
+    firing.hands.drilled = replace(firing.hands.drilled, guard="stop map")
+    return firing
+
+
+def test_in_kubernetes_the_drill_goes_through_the_map_that_people_are_told_of(
+    tmp_path: Path, cluster: WithDocuments, approved: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving() as server:
+        firing = mapped(tmp_path, cluster, server, monkeypatch)
+        seen: list[Any] = []
+        firing.hands.ended = lambda: seen.append(server.maps["gameday-staging"]["data"])
+        assert firing.fire() is Exit.PASS and firing.hands.ran == ["drill", "0"]
+        assert firing.hands.guarded[1:3] == ["stop_file", "stop map"]
+        assert "drill" in seen[0]["stop"] and seen[1] == {} and firing.lines("drill")[0]["ok"] is True
+        assert firing.lines("drill")[0]["how"] == "ConfigMap gameday-staging in namespace search"
+
+
+def test_in_kubernetes_a_word_in_the_map_stops_what_is_under_way_and_lets_nothing_begin(
+    tmp_path: Path, cluster: WithDocuments, approved: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving() as server:
+        firing = mapped(tmp_path, cluster, server, monkeypatch)
+
+        def written(number: int, permits: Permits) -> None:
+            server.write_map("gameday-staging", {"stop": "the shop is slow"})
+            assert wait_until(lambda: permits("dead", "made") is not None, 10)
+
+        firing.hands.while_running = written
+        assert firing.fire() is Exit.ABORTED, (firing.said, firing.refused)
+        assert "the shop is slow" in firing.lines("stop")[0]["why"], firing.lines("stop")
+        firing.now += timedelta(days=7)
+        assert firing.fire() is Exit.USAGE and "says stop: the shop is slow" in str(firing.refused)
+        del server.maps["gameday-staging"]
+        assert firing.fire() is Exit.USAGE and "nobody could stop it" in str(firing.refused)
 
 
 class Killed(BaseException):

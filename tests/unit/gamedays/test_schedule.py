@@ -18,9 +18,11 @@ from ruamel.yaml import YAML
 
 from chaos.base.errors import InvalidInput
 from chaos.definitions.gameday import WEEKDAYS, GameDay, Window
-from chaos.gamedays.announce import pod_label, stop_line
+from chaos.gamedays.announce import stop_line
 from chaos.gamedays.schedule import KINDS, Kind, printed
+from chaos.gamedays.switches import lifted, object_name
 from chaos.gamedays.windows import Opening, firings, opening_of
+from chaos.kubernetes.rights import Right
 
 NOW = datetime(2026, 1, 15, tzinfo=UTC)
 ANALYZE = shutil.which("systemd-analyze")
@@ -37,6 +39,11 @@ def texts(day: GameDay, kind: Kind, **more: Any) -> dict[str, str]:
 
 def loaded(text: str) -> Any:
     return YAML(typ="safe", pure=True).load(text)
+
+
+def documents(text: str) -> list[Any]:
+    """All of a file for Kubernetes; the CronJob is the last."""
+    return [each for each in YAML(typ="safe", pure=True).load_all(text) if each is not None]
 
 
 def stopped_by(kind: Kind) -> dict[str, Any]:
@@ -255,7 +262,9 @@ def test_what_cron_runs_recovers_and_ends_as_the_day_did(
 
 def test_a_cron_job(tmp_path: Path) -> None:
     (text,) = texts(gameday(tmp_path, stop=POD), "kubernetes", user="1000", image="opensearch-chaos:3").values()
-    job = loaded(text)
+    *beside, job = documents(text)
+    assert [each["kind"] for each in beside] == ["ServiceAccount", "ConfigMap", "Role", "RoleBinding", "Role"]
+    assert beside[1]["data"] == {}  # it says nothing of a stop
     assert (job["apiVersion"], job["kind"], job["metadata"]["name"]) == (
         "batch/v1",
         "CronJob",
@@ -269,6 +278,7 @@ def test_a_cron_job(tmp_path: Path) -> None:
     assert spec["jobTemplate"]["spec"]["activeDeadlineSeconds"] == 92 * 60 + 900
     pod = spec["jobTemplate"]["spec"]["template"]["spec"]
     assert pod["restartPolicy"] == "Never" and pod["terminationGracePeriodSeconds"] > 120
+    assert pod["serviceAccountName"] == beside[0]["metadata"]["name"] and pod["securityContext"] == {"fsGroup": 1000}
     (container,) = pod["containers"]
     assert container["command"] == [sys.executable, "-m", "chaos", "gameday", "run", "staging-tuesday.yaml"]
     assert container["securityContext"] == {"runAsNonRoot": True, "runAsUser": 1000}
@@ -279,32 +289,43 @@ def test_a_cron_job(tmp_path: Path) -> None:
     }
 
 
-def test_the_line_that_is_announced_finds_the_pod_and_makes_the_file_in_it(tmp_path: Path) -> None:
+def test_the_line_that_is_announced_writes_into_the_map_and_who_may_is_printed(tmp_path: Path) -> None:
     """kubectl is a program that says what it was called with: a cluster is not needed to know whom it asks for."""
-    day = gameday(tmp_path, stop={**POD, "file": "/run/opensearch-chaos/it's staging.stop"})
+    day = gameday(tmp_path, stop=POD)
     (text,) = texts(day, "kubernetes").values()
-    (labels,) = [loaded(text)["spec"]["jobTemplate"]["spec"]["template"]["metadata"]["labels"]]
-    (selector,) = [f"{key}={value}" for key, value in labels.items()]
-    programs = tmp_path / "bin"
+    _, there, runner, binding, people, _ = documents(text)
+    programs, said = tmp_path / "bin", tmp_path / "said"
     programs.mkdir()
-    said = tmp_path / "said"
-    (programs / "kubectl").write_text(
-        f'#!/bin/sh\nfor word; do printf "%s\\n" "$word"; done >> {said}\n'
-        'case "$*" in *"get pods"*) echo pod/x-1;; esac\n'
-    )
+    (programs / "kubectl").write_text(f'#!/bin/sh\nfor word; do printf "%s\\n" "$word"; done >> {said}\n')
     (programs / "kubectl").chmod(0o755)
-    line = stop_line(day, "never")
-    assert f"# {line}\n" in text
-    subprocess.run(["/bin/sh", "-c", line], check=True, env={"PATH": f"{programs}:/usr/bin:/bin"}, timeout=60)
-    asked = ["--namespace", "search", "get", "pods", "--selector", selector, "--field-selector"]
-    asked += ["status.phase=Running", "--output", "name"]
-    stopped = ["--namespace", "search", "exec", "pod/x-1", "--", "touch", day.written.stop.file]
-    assert said.read_text().splitlines() == [*asked, *stopped]
+    name = there["metadata"]["name"]
+    for line, value in ((stop_line(day, "never"), '"stopped by hand"'), (lifted("search", name), "null")):
+        assert f"# {line}\n" in text
+        said.unlink(missing_ok=True)
+        subprocess.run(["/bin/sh", "-c", line], check=True, env={"PATH": f"{programs}:/usr/bin:/bin"}, timeout=60)
+        patched = ["--namespace", "search", "patch", "configmap", name, "--type", "merge", "--patch"]
+        assert said.read_text().splitlines() == [*patched, f'{{"data":{{"stop":{value}}}}}']
+    may = [{"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [name], "verbs": ["get", "patch"]}]
+    assert runner["rules"] == people["rules"] == may
+    assert people["metadata"]["name"] == f"{name}-stop" and binding["roleRef"]["name"] == name
+
+
+def test_what_the_day_may_do_to_pods_of_another_namespace_is_bound_to_its_account(tmp_path: Path) -> None:
+    pods = ("data", (Right("delete", "pods", "x"), Right("get", "nodes", "y", everywhere=True)))
+    (text,) = texts(gameday(tmp_path, stop=POD), "kubernetes", pods=pods).values()
+    role, binding, wide, wider = documents(text)[5:9]
+    assert (role["metadata"], role["rules"][0]["verbs"]) == (
+        {"name": "gameday-staging-tuesday-faults", "namespace": "data"},
+        ["delete"],
+    )
+    who = [{"kind": "ServiceAccount", "name": "gameday-staging-tuesday", "namespace": "search"}]
+    assert binding["subjects"] == wider["subjects"] == who and wide["rules"][0]["resources"] == ["nodes"]
 
 
 @given(st.text(alphabet="abcXYZ019._-", min_size=1, max_size=90))
-def test_a_label_is_one_that_kubernetes_takes(name: str) -> None:
-    assert re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", pod_label(name))
+def test_a_name_of_objects_is_one_that_kubernetes_takes(name: str) -> None:
+    made = object_name(name)
+    assert len(made) <= 52 and re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", made)
 
 
 @pytest.mark.parametrize(
@@ -323,14 +344,14 @@ def test_a_way_to_stop_that_does_not_reach_the_runner_is_refused(
 def test_a_stop_file_hides_no_folder_of_the_image(tmp_path: Path, stop: str) -> None:
     file = stop.format(working=tmp_path, above=tmp_path.parent)
     (text,) = texts(gameday(tmp_path, stop={**POD, "file": file}), "kubernetes").values()
-    pod = loaded(text)["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    pod = documents(text)[-1]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     assert [each["name"] for each in pod["volumes"]] == ["record"]
     assert [each["name"] for each in pod["containers"][0]["volumeMounts"]] == ["record"]
 
 
 def test_names_fit_what_kubernetes_takes_and_stay_apart(tmp_path: Path) -> None:
     names = [
-        loaded(next(iter(texts(gameday(tmp_path, name=name, stop=POD), "kubernetes").values())))["metadata"]["name"]
+        documents(*texts(gameday(tmp_path, name=name, stop=POD), "kubernetes").values())[-1]["metadata"]["name"]
         for name in ("a", "a_b", "a.b", "a-b", "x" * 80, "x" * 81)
     ]
     assert len(set(names)) == len(names)

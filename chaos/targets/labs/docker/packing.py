@@ -12,8 +12,10 @@ import subprocess
 import tarfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import NamedTuple
 
 from chaos.base.errors import ProvisionError
 from chaos.provision.java import JavaRuntime, ensure_java, runs_on
@@ -64,27 +66,42 @@ def opensearch(
 
 def program(file: Path, source: Path, place: str) -> None:
     """Pack one program with the shared libraries that it is linked to."""
-    programs(file, {place: source}, {}, frozenset())
+    programs(file, {place: source}, {})
 
 
-def programs(file: Path, places: Mapping[str, Path], folders: Mapping[str, Path], left_out: Set[str]) -> None:
+class Folder(NamedTuple):
+    """A folder of this machine, ``without`` what has one of these names, at whatever depth."""
+
+    source: Path
+    without: Set[str] = frozenset()
+
+    def keeps(self, inside: PurePath) -> bool:
+        return not self.without & set(inside.parts)
+
+
+def programs(
+    file: Path, places: Mapping[str, Path], folders: Mapping[str, Folder], writable: Mapping[str, int] | None = None
+) -> None:
     """Pack several programs, and folders of what they read, with the shared libraries that all are linked to.
 
-    ``places``, ``folders``: path in the image → what lies here. ``left_out``: names of folders that are not packed.
+    ``places``, ``folders``: path in the image → what lies here. ``writable``: empty folders, each with its user.
     """
     linked = list(places.values())
     with tarfile.open(file, "w") as archive:
         _skeleton(archive)
+        for path, uid in (writable or {}).items():
+            _folder(archive, path, uid)
         for place, source in places.items():
             archive.add(source.resolve(), place.lstrip("/"), filter=_of_root)
         for place, folder in folders.items():
-            archive.add(
-                folder.resolve(),
-                place.lstrip("/"),
-                filter=lambda entry: None if Path(entry.name).name in left_out else _of_root(entry),
-            )
-            linked += [each for each in folder.rglob("*.so") if not left_out & set(each.relative_to(folder).parts)]
-        _libraries(archive, linked)
+            archive.add(folder.source.resolve(), place.lstrip("/"), filter=partial(_kept, folder, place.lstrip("/")))
+            shared = (each.relative_to(folder.source) for each in folder.source.rglob("*.so"))
+            linked += [folder.source / each for each in shared if folder.keeps(each)]
+        _libraries(archive, linked, [folder.source for folder in folders.values()])
+
+
+def _kept(folder: Folder, place: str, entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    return _of_root(entry) if folder.keeps(PurePath(entry.name).relative_to(place)) else None
 
 
 def _command(home: OpenSearchHome, java: JavaRuntime) -> list[str]:
@@ -143,13 +160,17 @@ def _skeleton(archive: tarfile.TarFile) -> None:
     _text(archive, "/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n")
 
 
-def _libraries(archive: tarfile.TarFile, programs: list[Path]) -> None:
-    """Every shared library that these are linked to and do not bring along, at the path where the loader looks."""
+def _libraries(archive: tarfile.TarFile, programs: list[Path], packed_with: Collection[Path] = ()) -> None:
+    """Every shared library that these are linked to and do not bring along, at the path where the loader looks.
+
+    ``packed_with``: folders that are in the image, at another place, with the libraries that are found beside them.
+    """
     own = {program.name for program in programs}
     packed: set[str] = set()
     for program in programs:
         for path in _linked(program):
-            if path not in packed and Path(path).name not in own:
+            beside = any(Path(os.path.normpath(path)).is_relative_to(folder) for folder in packed_with)
+            if path not in packed and Path(path).name not in own and not beside:
                 packed.add(path)
                 with open(path, "rb") as file:
                     entry = _of_root(archive.gettarinfo(arcname=path[1:], fileobj=file))
