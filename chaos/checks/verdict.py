@@ -632,6 +632,12 @@ def _looked(record: Record, span: Span) -> float:
     return float(ends[-1].looked or 0.0) if ends else 0.0
 
 
+def unplaced(record: Record, phase: str) -> list[str]:
+    """Copies that had no node when a phase had waited in vain, each with why, as the cluster said it."""
+    ends = [event for event in record.seen(events.PhaseEnd) if event.phase == phase]
+    return list(ends[-1].unplaced or ()) if ends else []
+
+
 def _unless(judged: Judged, why: str | None) -> Judged:
     """The same, unless there is a reason why it does not count."""
     return judged if why is None or judged.verdict is Verdict.INCONCLUSIVE else judged.spoiled(why)
@@ -653,7 +659,9 @@ def _conditions_met(record: Record, gaps: list[evidence.Gap]) -> list[Finding]:
         if span is None or not span.complete:
             judged = Judged.nothing(f"the phase {planned['name']} did not run to its end")
         elif span.reason == "deadline":
-            measure = Measure(took, "seconds", f"not {condition} by then", Bound.MORE_THAN)
+            why = unplaced(record, planned["name"])
+            more = f"; {text.plural(len(why), 'copy', 'copies')} without a node: {'; '.join(why[:2])}" if why else ""
+            measure = Measure(took, "seconds", f"not {condition} by then{more}", Bound.MORE_THAN)
             judged = Judged(measure, Verdict.FAIL).undermined(span, gaps)
             judged = _unless(judged, noticed.could_not_come(record, span) if noticed.applies(record) else None)
         else:

@@ -172,6 +172,8 @@ class PhaseEnd(Event, kind="phase.end"):
     """Seconds at its end in which faults were looked at once more."""
     notices: list[dict[str, Any]] = LEFT_OUT
     away: dict[str, list[str]] = LEFT_OUT
+    unplaced: list[str] = LEFT_OUT
+    """Of one that waited in vain for green: copies without a node, with what the cluster says of each."""
 
 
 @dataclass(frozen=True, kw_only=True)

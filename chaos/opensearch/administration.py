@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from chaos.base.errors import FaultError, LabError, NotOurs
+from chaos.base.text import printable
 from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.requests import (
     DECOMMISSION,
@@ -46,6 +47,9 @@ from chaos.opensearch.rest import UNREADABLE
 from chaos.opensearch.views import TERM, administer, elected
 
 ASK_SECONDS = 60.0
+UNPLACED = "/_cat/shards?format=json&h=index,shard,prirep,state,unassigned.reason,unassigned.details"
+FAILED = "ALLOCATION_FAILED"
+LAST_FAILED = "its last attempt to start failed"
 GRAVEYARD = "/_cluster/state/metadata?filter_path=metadata.index-graveyard"
 WHICH = "/_cluster/state/metadata?filter_path=metadata.cluster_uuid"
 KNOWN_TERM = f"/_cluster/state/metadata,blocks?filter_path={TERM},blocks.global"
@@ -81,6 +85,24 @@ def asked(cluster: Cluster, path: str, doing: str, through: str | None, timeout:
     if status != 200:
         raise LabError(f"{doing} answered {status}: {str(answer)[:300]}")
     return answer
+
+
+def unplaced(cluster: Cluster) -> list[str]:
+    """Copies without a node, first those whose last attempt to start failed, each with why. Raises LabError."""
+    every = asked(cluster, UNPLACED, "the list of copies", None, 20.0)
+    with reading("the list of copies"):
+        lost = [each for each in every if each["state"] == "UNASSIGNED"]
+        lost.sort(key=lambda each: (each["unassigned.reason"] != FAILED, each["index"], int(each["shard"])))
+        return [_unplaced(each) for each in lost]
+
+
+def _unplaced(copy: Mapping[str, Any]) -> str:
+    what = f"{'primary' if copy['prirep'] == 'p' else 'replica'} of {copy['index']} {copy['shard']}"
+    if copy["unassigned.reason"] != FAILED:
+        return f"{what}: {copy['unassigned.reason']}"
+    # of nested exceptions the innermost stands last, and says what it was
+    why = " ".join(str(copy["unassigned.details"]).split()).rpartition("nested: ")[2].rstrip("; ")
+    return f"{what}: {LAST_FAILED} ({printable(why)[:300]})"
 
 
 T = TypeVar("T")

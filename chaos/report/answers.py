@@ -22,8 +22,10 @@ from chaos.checks.record import SECOND, Record
 from chaos.checks.regained import bad_windows
 from chaos.checks.shown import CLEAR, Shown
 from chaos.checks.summary import NOTICED, bad_throughout, spread
+from chaos.checks.verdict import unplaced
 from chaos.history import configuration, during
 from chaos.history.models import Plan
+from chaos.opensearch.administration import LAST_FAILED
 from chaos.report import in_force
 from chaos.report.enough_for import enough_for
 from chaos.report.meanings import Remedy, group_of, meanings
@@ -468,9 +470,13 @@ def advice(record: Record, findings: FindingsFile, item: FindingItem) -> tuple[R
         return ()
     useless = in_force.useless(record, item.get("op"), item.get("phase"))
     offered = meanings().advice(item["metric"], causes(record, findings, item["phase"]))
+    lost = unplaced(record, item["phase"]) if item["metric"] == "until" and item["phase"] else []
+    if any(LAST_FAILED in each for each in lost):
+        offered = (meanings().remedies[ASK_WHY], *(each for each in offered if each.id != ASK_WHY))
     return tuple(each for each in offered if each.id not in useless)
 
 
+ASK_WHY = "explain-allocation"
 QUESTION = "What to do?"
 QUIETER = "Run it again on a quieter or larger machine"
 MORE_OF_IT = "Let it use all of this machine's processors (no taskset, cpuset or quota), then run it again"

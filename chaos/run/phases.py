@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
-from chaos.base.errors import Aborted
+from chaos.base.errors import Aborted, ChaosError
 from chaos.definitions import Phase
 from chaos.definitions.detection import Detection
 from chaos.faults import actions
@@ -16,6 +17,7 @@ from chaos.faults.patience import patiently
 from chaos.faults.select import ready
 from chaos.history.events import Clock, PhaseEnd, PhaseStart, RatesBegin
 from chaos.load.driver import AHEAD_S, DriverError
+from chaos.opensearch.administration import unplaced
 from chaos.opensearch.views import View, await_green, elected
 from chaos.run import noticing
 from chaos.run.during import Waiting
@@ -74,6 +76,9 @@ class Phases(Waiting):
             self.note(PhaseEnd(phase=phase.name, reason="aborted" if early else "error"))
             raise
         seen = {} if phase.until is None else self.noticed
+        if reason == "deadline":
+            with suppress(ChaosError):  # that it is not green is known; why, nobody says
+                seen["unplaced"] = unplaced(self.lab)
         PhaseEnd(phase=phase.name, reason=reason, looked=round(looked, 3), **seen).write(self.events)
         self.instruments.edge()
         self.refuse_vanished()

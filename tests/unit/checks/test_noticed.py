@@ -145,6 +145,15 @@ def test_where_nothing_of_ours_did_it_is_one() -> None:
     assert until(story)[0] == "weakness"
 
 
+def test_what_had_no_node_at_a_deadline_is_said_with_why() -> None:
+    why = ["replica of chaos 0: its last attempt to start failed (lock held)", "replica of chaos 1: NODE_LEFT"]
+    why += ["x", "y"]
+    story = dark(180, reason="deadline", **notice(), unplaced=why)
+    story.chapters[1].event(33.0, "cluster.status", status="yellow")
+    counts, says = until(story)
+    assert counts == "weakness" and f"4 copies without a node: {why[0]}; {why[1]}" in says and "; x" not in says
+
+
 def test_a_deadline_before_it_could_be_noticed_is_no_weakness_while_all_is_green() -> None:
     counts, says = until(dark(20, reason="deadline", **notice()))
     assert counts == "inconclusive" and "the cluster was green at the end" in says

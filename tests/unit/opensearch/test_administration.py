@@ -249,3 +249,36 @@ def test_zones_are_called_there_as_the_cluster_calls_them() -> None:
         ("/_cluster/decommission/awareness/rack/r3", None),
         ("/_cluster/routing/awareness/rack/weights", {"weights": {"r1": "1", "r2": "0", "r3": "1"}, "_version": 3}),
     ]
+
+
+DETAILS = (
+    "failed shard on node [n1]: failed to create shard, failure IOException[failed to obtain in-memory shard lock]; "
+    "nested: ShardLockObtainFailedException[[chaos][0]: obtaining shard lock for [starting shard] timed out after "
+    "[5000ms], lock already held for [closing shard]]; "
+)
+
+
+def _copy(shard: str, reason: str | None, **more: Any) -> dict[str, Any]:
+    state = "STARTED" if reason is None else "UNASSIGNED"
+    told = {"index": "chaos", "shard": shard, "prirep": "r", "state": state, "unassigned.reason": reason}
+    return {**told, "unassigned.details": None, **more}
+
+
+def test_copies_without_a_node_are_told_with_why_those_that_failed_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The words are those of a node of 3.8.0 that had been paused (experiments/replication/segrep-primary-paused)."""
+    failed = {"unassigned.details": DETAILS}
+    every = [
+        _copy("2", None),
+        _copy("1", "NODE_LEFT"),
+        _copy("10", "ALLOCATION_FAILED", **failed),
+        _copy("9", "ALLOCATION_FAILED", prirep="p", **failed),
+    ]
+    monkeypatch.setattr(administration, "administer", lambda *_, **__: (200, every))
+    first, second, third = administration.unplaced(FakeCluster("3az"))  # type: ignore[arg-type]
+    assert first.startswith("primary of chaos 9: its last attempt to start failed (ShardLockObtainFailedException[")
+    assert first.endswith("lock already held for [closing shard]])") and second.startswith("replica of chaos 10: ")
+    assert third == "replica of chaos 1: NODE_LEFT"
+    for wrong in ({"error": "no"}, [{"index": "x"}]):
+        monkeypatch.setattr(administration, "administer", lambda *_, wrong=wrong, **__: (200, wrong))
+        with pytest.raises(LabError):
+            administration.unplaced(FakeCluster("3az"))  # type: ignore[arg-type]

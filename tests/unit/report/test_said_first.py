@@ -16,6 +16,7 @@ from chaos.checks import evaluate, theirs
 from chaos.checks.record import SECOND, Record
 from chaos.history import History
 from chaos.history.format import Outcome
+from chaos.opensearch.administration import LAST_FAILED
 from chaos.report import answers, in_force, render_html
 from chaos.report.enough_for import enough_for
 from chaos.report.meanings import meanings
@@ -41,6 +42,21 @@ def test_the_demo_is_not_advised_to_do_what_it_did() -> None:
     assert "balancer" not in said and "Take the slow or dark zone out" not in said
     assert "zone-network-slowdown-tuned" in do.details[0]  # the note of the known weakness itself
     assert found["Why this verdict?"].answer == "9 of 10 expectations held, 1 missed as known"
+
+
+@pytest.mark.parametrize(("says", "first"), [(LAST_FAILED, True), ("NODE_LEFT", False)])
+def test_where_a_copy_failed_to_start_the_cluster_is_asked_why_first(says: str, first: bool) -> None:
+    """The cluster tries five times, and no more: what helps nodes to be found dead sooner does not help there."""
+    story = Story(rules=2, expect=[expect("read.good", ">=", 0.9, ("healthy",))])
+    wait = {"green": True, "stable": 0.0, "within": 60.0}
+    end = {"notices": [], "away": {}, "unplaced": [f"replica of chaos 0: {says}"]}
+    story.chapters = [
+        Chapter("healthy", 20.0),
+        Chapter("paused", 40.0).fault(kind="node.pause", says="pause c-data"),
+        Chapter("returned", 60.0, until=wait, reason="deadline", end=end).lift(),
+    ]
+    do = told(story.history())[0]["What to do?"]
+    assert (do.answer == "Ask why a shard has no node") is first
 
 
 def test_a_remedy_that_the_topology_has_is_never_proposed() -> None:
