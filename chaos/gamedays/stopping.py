@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 
 from chaos.base.errors import ChaosError
@@ -18,16 +19,23 @@ WISH_SECONDS = 2.0
 """How often the cluster is asked whether somebody wants the day to stop."""
 
 
-class Wish:
-    """``gameday stop`` from any machine. A cluster that does not answer stops nothing: the lock does, when it lasts."""
+class Watch:
+    """Looks every few seconds, in a thread of its own, between :meth:`start` and :meth:`stop`."""
 
-    name = "stop"
+    name: str
 
-    def __init__(self, board: Board) -> None:
-        self._board = board
-        self._doc: Doc | None = None
+    def __init__(self) -> None:
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="wish to stop", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+
+    @property
+    def pause(self) -> float:
+        """Seconds between two looks."""
+        raise NotImplementedError
+
+    def look(self) -> object:
+        """It raises nothing that a server may cause."""
+        raise NotImplementedError
 
     def start(self) -> None:
         self._thread.start()
@@ -38,11 +46,27 @@ class Wish:
             self._thread.join(30.0)
 
     def _run(self) -> None:
-        while not self._over.wait(WISH_SECONDS):
-            try:
-                self._doc = self._board.get(STOP) or self._doc
-            except ChaosError:
-                continue
+        while not self._over.wait(self.pause):
+            self.look()
+
+
+class Wish(Watch):
+    """``gameday stop`` from any machine. A cluster that does not answer stops nothing: the lock does, when it lasts."""
+
+    name = "stop"
+
+    def __init__(self, board: Board) -> None:
+        super().__init__()
+        self._board = board
+        self._doc: Doc | None = None
+
+    @property
+    def pause(self) -> float:
+        return WISH_SECONDS
+
+    def look(self) -> None:
+        with suppress(ChaosError):
+            self._doc = self._board.get(STOP) or self._doc
 
     @property
     def says(self) -> str | None:

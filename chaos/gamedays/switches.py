@@ -1,8 +1,8 @@
 """The kill switches of a game day: a file on the runner, and for one that runs in Kubernetes a ConfigMap too.
 
-Whoever may write one stops the day. The file is on no cluster under test. The ConfigMap is there before the day begins,
-empty, and whoever may patch it writes why under ``stop``; the runner reads it every two seconds. What a drill writes is
-told apart (:mod:`chaos.gamedays.drill`), in either.
+Write access to one is the right to stop the day. The file is on no cluster under test. The ConfigMap is there before
+the day begins, empty; a reason under ``stop`` stops the day, and the runner reads it every two seconds. What a drill
+writes is told apart (:mod:`chaos.gamedays.drill`), in either.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from chaos.definitions.gameday import GameDay
 from chaos.gamedays import drill, gates
 from chaos.gamedays.drill import Drill
 from chaos.gamedays.gate import Gate
+from chaos.gamedays.stopping import Watch
 from chaos.kubernetes.client import CONFLICT, Client, Refused
 from chaos.run.guards import Guard, StopFile
 
@@ -30,7 +31,7 @@ KEY = "stop"
 """Under which a ConfigMap says why the day is to stop."""
 LOOK_SECONDS = 2.0
 UNSEEN_SECONDS = 30.0
-"""After which an API server that does not answer ends the day: nobody could stop it meanwhile."""
+"""After which an API server that does not answer ends the day: it could not be stopped meanwhile."""
 READ, PATCH = "read_namespaced_config_map", "patch_namespaced_config_map"
 
 
@@ -98,21 +99,20 @@ class _Seen:
     version: str = ""
 
 
-class MapSwitch:
+class MapSwitch(Watch):
     """A ConfigMap in ``stop.kubernetes``. It is read when it is asked for, and between :meth:`start` and :meth:`stop`
     all the time: then nothing waits for an API server."""
 
     name = "stop map"
 
     def __init__(self, client: Client, namespace: str, day: str) -> None:
+        super().__init__()
         self._client, self._namespace, self._map = client, namespace, object_name(day)
         self.says = f"ConfigMap {self._map} in namespace {namespace}"
         self._seen: _Seen | None = None
         self._why = "it was not asked yet"
         self._asking = threading.RLock()
         """So that no answer of before a change of ours is taken for one of after it."""
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="stop map", daemon=True)
 
     @staticmethod
     def of(day: GameDay, target: Existing) -> MapSwitch | None:
@@ -125,20 +125,15 @@ class MapSwitch:
 
     # ---- looking ----------------------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        self._thread.start()
+    @property
+    def pause(self) -> float:
+        return LOOK_SECONDS
 
     def stop(self) -> None:
-        self._over.set()
-        if self._thread.ident is not None:
-            self._thread.join(30.0)
+        super().stop()
         self._client.close()
 
-    def _run(self) -> None:
-        while not self._over.wait(LOOK_SECONDS):
-            self._look()
-
-    def _look(self) -> _Seen | None:
+    def look(self) -> _Seen | None:
         """None where the API server did not say."""
         with self._asking:
             try:
@@ -155,7 +150,7 @@ class MapSwitch:
 
     def gate(self, *, unlocked: bool = False) -> Gate:
         if not self._thread.is_alive():
-            self._look()
+            self.look()
         seen = self._seen
         if seen is None or time.monotonic() - seen.at > UNSEEN_SECONDS:
             return Gate(self.name, False, f"{self.says} cannot be read: {self._why}", "see: kubectl auth can-i")
@@ -203,11 +198,11 @@ class MapSwitch:
                 if error.status != CONFLICT:
                     raise
                 return False  # somebody has written into it meanwhile: it stays
-            self._look()
+            self.look()
             return True
 
     def left(self) -> Drill | None:
-        seen = self._look()
+        seen = self.look()
         return None if seen is None or seen.text is None else drill.read(seen.text)
 
     def dead_taken_away(self, lock: str) -> Drill | None:
@@ -219,7 +214,7 @@ class MapSwitch:
 
     def _known(self) -> _Seen:
         """Raises FaultError where the API server does not say, or it is not there."""
-        seen = self._look()
+        seen = self.look()
         if seen is None or not seen.there:
             raise FaultError(f"{self.says} {f'cannot be read: {self._why}' if seen is None else 'is not there'}")
         return seen

@@ -609,21 +609,14 @@ def on_machine() -> Iterator[None]:
             set_network(mine)
 
 
-def make_isolation(step: Data) -> None:
-    with on_machine():
-        run("nft", "-f", "-", given=step["text"])
+def of_machine(does: Callable[[Data], Any]) -> Callable[[Data], Any]:
+    """The same, done in the network of the machine."""
 
+    def done(step: Data) -> Any:
+        with on_machine():
+            return does(step)
 
-def undo_isolation(step: Data) -> Data:
-    with on_machine():
-        if step["table"] in tables():
-            run("nft", "delete", "table", "inet", step["table"])
-    return seen_gone(step, f"no table {step['table']} on the machine")
-
-
-def measure_isolation(step: Data) -> Data:
-    with on_machine():
-        return measure_table(step)
+    return done
 
 
 def root_qdisc(device: str) -> tuple[str, str]:
@@ -764,13 +757,14 @@ class Step(NamedTuple):
     measure: Callable[[Data], Data]
 
 
+# one transaction: all rules or none
+TABLE = Step(lambda step: run("nft", "-f", "-", given=step["text"]), undo_table, measure_table)
 STEPS = {
     "pause": Step(make_pause, undo_pause, measure_pause),
     "down": Step(make_down, undo_down, measure_down),
     "dropin": Step(make_dropin, undo_dropin, lambda step: {"there": os.path.exists(step["path"])}),
-    # one transaction: all rules or none
-    "table": Step(lambda step: run("nft", "-f", "-", given=step["text"]), undo_table, measure_table),
-    "isolation": Step(make_isolation, undo_isolation, measure_isolation),
+    "table": TABLE,
+    "isolation": Step(*map(of_machine, TABLE)),
     "qdisc": Step(lambda step: run("tc", "-batch", "-", given=step["text"]), undo_qdisc, measure_qdisc),
     "filler": Step(make_filler, undo_filler, measure_filler),
     "value": Step(make_value, undo_value, measure_value),
@@ -1060,11 +1054,17 @@ def aimed(ask: Data, node: Data, config: Data) -> list[tuple[str, int]]:
     return spared
 
 
+def new_table(name: str) -> str:
+    """The name of a fault's table. Refuses one that is there: nft would add ours to it, and undo would delete both."""
+    table = f"oschaos_{name}"
+    if table in tables():
+        raise Refused(f"there is a table {table} already, which is none of this fault's", "take another id")
+    return table
+
+
 def plan_table(ask: Data, node: Data, config: Data) -> list[Data]:
     ask.setdefault("direction", "both")
-    spared, table = aimed(ask, node, config), f"oschaos_{ask['name']}"
-    if table in tables():  # nft would add ours to it, and undo would delete both
-        raise Refused(f"there is a table {table} already, which is none of this fault's", "take another id")
+    spared, table = aimed(ask, node, config), new_table(ask["name"])
     return [{"step": "table", "table": table, "text": rules(ask, spared)}]
 
 
@@ -1080,13 +1080,10 @@ def plan_isolation(ask: Data, node: Data, config: Data) -> list[Data]:
     """What comes to the spared ports of the machine passes: by them the kubelet is asked, and so is this undone."""
     if "pod" not in node:
         raise Refused("a host that is reached over its network cannot be cut off from it", "ask beside a pod")
-    table = f"oschaos_{ask['name']}"
     with on_machine():
-        devices, taken = uplinks(), table in tables()
+        devices, table = uplinks(), new_table(ask["name"])
     if not devices:
         raise Refused("it is not known by which devices this machine reaches others: it has no default route")
-    if taken:
-        raise Refused(f"there is a table {table} already, which is none of this fault's", "take another id")
     cards, ports = braces([f'"{each}"' for each in devices]), braces(ask["spare"])
     lines = [f"table inet {table} {{"]
     for chain, hook, hit in (

@@ -77,7 +77,7 @@ class Phases(Waiting):
             raise
         seen = {} if phase.until is None else self.noticed
         if reason == "deadline":
-            with suppress(ChaosError):  # that it is not green is known; why, nobody says
+            with suppress(ChaosError):  # that it is not green is known; why is not
                 seen["unplaced"] = unplaced(self.lab)
         PhaseEnd(phase=phase.name, reason=reason, looked=round(looked, 3), **seen).write(self.events)
         self.instruments.edge()

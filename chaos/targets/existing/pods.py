@@ -284,7 +284,7 @@ class Pods:
         """Namespace → pods on a machine that a drain would hit and that are none of this cluster's. Those of
         DaemonSets stay (they tolerate it), as do those that no controller made and those that have ended.
 
-        ``all_of_them``: of what hits the machine itself, that is whoever runs there, but helpers of ours.
+        ``all_of_them``: of what hits the machine itself, that is all pods there, but helpers of ours.
         """
         mine = set(self.of_nodes.values())
         found: dict[str, list[str]] = {}
