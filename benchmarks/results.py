@@ -3,6 +3,7 @@
     python benchmarks/results.py record demo --times 20      # goes on where the last call stopped
     python benchmarks/results.py record smoke --times 10
     python benchmarks/results.py record no-fault --times 20
+    python benchmarks/results.py record no-fault --times 20 --of experiments/replication/segrep-no-fault.yaml
     python benchmarks/results.py record each                 # every shipped experiment without a run; the oldest first
     python benchmarks/results.py record each --again FILE    # one of them once more; its first run stays
     python benchmarks/results.py record full                 # every file that has tests marked full; the oldest first
@@ -115,7 +116,9 @@ def is_code(path: str, experiments: str = "") -> bool:
 def experiments_of(series: str, what: str = "") -> str:
     """What a series runs: an experiment, a file of tests, or the folder of all where a tag decides."""
     default = "tests/" if series == "full" else "experiments/"
-    return {"demo": DEMO, "no-fault": NO_FAULT, "smoke": default}.get(series, what or default)
+    if series == "no-fault":
+        return what or NO_FAULT
+    return {"demo": DEMO, "smoke": default}.get(series, what or default)
 
 
 def code(series: str, what: str = "", commit: str = "HEAD") -> str:
@@ -125,9 +128,9 @@ def code(series: str, what: str = "", commit: str = "HEAD") -> str:
     return hashlib.sha256("\n".join(listed).encode()).hexdigest()[:12]
 
 
-def refuse_uncommitted(series: str) -> None:
+def refuse_uncommitted(series: str, what: str = "") -> None:
     """Raises SystemExit when something that decides what a run does is not committed."""
-    part = experiments_of(series)
+    part = experiments_of(series, what)
     changed = [line[3:] for line in git("status", "--porcelain").splitlines() if is_code(line[3:], part)]
     if changed:
         raise SystemExit(f"uncommitted code: {', '.join(changed[:5])}; commit it first, a row belongs to one state")
@@ -368,8 +371,13 @@ def long_tests() -> list[Path]:
     return sorted({ROOT / line.partition("::")[0] for line in listed.splitlines() if "::" in line})
 
 
-def wanted(series: str, times: int, known: Sequence[dict[str, Any]], state: Callable[[str], str]) -> Iterator[str]:
-    """What is still to run. ``state``: what is run → its code now; lines of other code do not count."""
+def wanted(
+    series: str, times: int, known: Sequence[dict[str, Any]], state: Callable[[str], str], of: str = ""
+) -> Iterator[str]:
+    """What is still to run. ``state``: what is run → its code now; lines of other code do not count.
+
+    ``of``: the experiment of a series of runs without a fault.
+    """
     ended = [line for line in known if "ended" in line and line["code"] == state(line["what"])]
     if series in ANEW:
         done = {line["what"] for line in ended}
@@ -381,16 +389,17 @@ def wanted(series: str, times: int, known: Sequence[dict[str, Any]], state: Call
         names = sorted(str(path.relative_to(ROOT)) for path in every)
         yield from sorted((what for what in names if what not in done), key=lambda what: last.get(what, ""))
         return
-    for _ in range(max(0, times - len(ended))):
-        yield NO_FAULT if series == "no-fault" else SERIES[series]
+    what = (of or NO_FAULT) if series == "no-fault" else SERIES[series]
+    for _ in range(max(0, times - sum(line["what"] == what for line in ended))):
+        yield what
 
 
-def record(series: str, times: int, minutes: float, again: Sequence[str] = ()) -> None:
-    refuse_uncommitted(series)
+def record(series: str, times: int, minutes: float, again: Sequence[str] = (), of: str = "") -> None:
+    refuse_uncommitted(series, of)
     commit = git("rev-parse", "--short", "HEAD").strip()
     state = functools.cache(lambda what: code(series, what))
     deadline = time.monotonic() + 60 * minutes
-    for what in again or wanted(series, times, lines(series), state):
+    for what in again or wanted(series, times, lines(series), state, of):
         if time.monotonic() > deadline:
             print("time is over; the next call goes on here")
             return
@@ -506,8 +515,27 @@ def _in_a_line(series: str) -> list[str]:
     runs = rows(series)
     if not runs:
         return []
-    code = "of the commits named below" if series in ANEW else f"code {runs[0]['code']} (commit {runs[0]['commit']})"
-    return [f"* {TITLES[series]}: {share(called(run) for run in runs)}, of {len(runs)}; {code}."]
+    if series in ANEW:
+        return [f"* {TITLES[series]}: {share(map(called, runs))}, of {len(runs)}; of the commits named below."]
+    return [
+        f"* {_title(series, what)}: {share(map(called, made))}, of {len(made)}; code {made[0]['code']} (commit "
+        f"{made[0]['commit']})."
+        for what, made in _by_what(runs).items()
+    ]
+
+
+def _by_what(runs: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """What was run → its runs."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for run in runs:
+        found.setdefault(run["what"], []).append(run)
+    return found
+
+
+def _title(series: str, what: str) -> str:
+    """What one table of a series is called: an experiment of its own is named."""
+    own = what not in (NO_FAULT, DEMO, SERIES[series])
+    return f"{TITLES[series]}: {Path(what).stem}" if own else TITLES[series]
 
 
 def known_weaknesses(runs: Iterable[dict[str, Any]]) -> list[str]:
@@ -551,15 +579,27 @@ def section(series: str) -> list[str]:
     runs = rows(series)
     if not runs:
         return [f"## {TITLES[series]}", "", f"`{SERIES[series]}`: not run yet.", ""]
+    if series in ANEW:
+        return _table(series, runs, TITLES[series], SERIES[series])
+    every = _by_what(runs).items()
+    return [line for what, made in every for line in _table(series, made, _title(series, what), _command(series, what))]
+
+
+def _command(series: str, what: str) -> str:
+    return f"opensearch-chaos run {what}" if series == "no-fault" else SERIES[series]
+
+
+def _table(series: str, runs: Sequence[dict[str, Any]], title: str, command: str) -> list[str]:
+    """One table of the page, with its head."""
     first = runs[0]
     at = first["machine"]
     each = series in ANEW
     of = "" if each else f"code {first['code']} (commit {first['commit']}), "
     row = "the newest of each, of the commits that are named" if each else "in a row"
     head = [
-        f"## {TITLES[series]}",
+        f"## {title}",
         "",
-        f"`{SERIES[series]}`, {of}{at['processors']} processors, {at['memory_gib']} GiB: {len(runs)} runs, {row}: "
+        f"`{command}`, {of}{at['processors']} processors, {at['memory_gib']} GiB: {len(runs)} runs, {row}: "
         f"{share(called(run) for run in runs)}.",
         "",
     ]
@@ -624,14 +664,18 @@ def main() -> None:
     recording.add_argument("--minutes", type=float, default=1e6, help="begin no run after so many")
     again = "experiments, or files of tests, to run once more"
     recording.add_argument("--again", nargs="+", default=(), metavar="FILE", help=again)
+    recording.add_argument("--of", default="", metavar="FILE", help="the experiment of a series without a fault")
     commands.add_parser("page")
     given = parser.parse_args()
     if given.command == "record":
         if given.again and given.series not in ANEW:
             parser.error(f"--again is for the series {' and '.join(ANEW)}")
-        if missing := [what for what in given.again if not (ROOT / what).is_file()]:
+        if given.of and given.series != "no-fault":
+            parser.error("--of is for the series no-fault")
+        named = [*given.again, *filter(None, [given.of])]
+        if missing := [what for what in named if not (ROOT / what).is_file()]:
             parser.error(f"no such file: {', '.join(missing)}")
-        record(given.series, given.times, given.minutes, given.again)
+        record(given.series, given.times, given.minutes, given.again, given.of)
     else:
         PAGE.write_text(page())
 

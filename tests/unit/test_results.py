@@ -27,7 +27,13 @@ TIMES = itertools.count()
 def run(code: str, outcome: str | None = None, what: str = "make demo") -> dict:
     """A run of a series; without an outcome it was cut off."""
     began = f"2026-11-01T00:{next(TIMES) % 60:02}:00+00:00"
-    found = {"code": code, "commit": "abc", "what": what, "began": began, "machine": {"busy": 0.1, "processors": 2}}
+    found = {
+        "code": code,
+        "commit": "abc",
+        "what": what,
+        "began": began,
+        "machine": {"busy": 0.1, "processors": 2, "memory_gib": 1},
+    }
     return found | ({} if outcome is None else {"ended": "t", "outcome": outcome, "seconds": 9, "exit_code": 0})
 
 
@@ -52,6 +58,16 @@ def test_each_experiment_is_wanted_until_it_has_ended_once(recorded: Path) -> No
     left = set(results.wanted("each", 0, [done, old, run("new", None, every[0])], now))
     assert set(every) - left == {"experiments/no-fault.yaml"}
     assert list(results.wanted("each", 0, [done, old], now))[-1] == every[1]  # what was never run comes first
+
+
+def test_each_experiment_without_a_fault_has_a_table_of_its_own_and_goes_on_by_its_own_rows(recorded: Path) -> None:
+    other = "experiments/replication/segrep-no-fault.yaml"
+    write("no-fault", run("1", "pass", results.NO_FAULT), run("2", "pass", other), run("2", "inconclusive", other))
+    left = lambda what: list(results.wanted("no-fault", 3, results.lines("no-fault"), lambda _: "2", what))  # noqa: E731
+    assert left("") == 3 * [results.NO_FAULT] and left(other) == [other]
+    text = "\n".join(results.section("no-fault"))
+    assert text.count("## ") == 2 and "## Nothing is done to the cluster: segrep-no-fault" in text
+    assert f"`opensearch-chaos run {other}`" in text and "2 runs, in a row: 1 pass, 1 inconclusive." in text
 
 
 def test_an_experiment_that_was_changed_is_shown_by_its_newest_runs_alone(recorded: Path) -> None:
