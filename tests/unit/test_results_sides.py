@@ -129,7 +129,7 @@ def test_it_is_recorded_and_goes_on_where_it_was_cut_off(root: Path, monkeypatch
             made(root, 4, 8).rename(folder)
         return subprocess.CompletedProcess(command, 4 if "--resume" not in command else 3, "", "")
 
-    monkeypatch.setattr(results, "refuse_uncommitted", lambda series: None)
+    monkeypatch.setattr(results, "refuse_uncommitted", lambda *_: None)
     monkeypatch.setattr(results, "git", lambda *arguments: "abc\n")
     monkeypatch.setattr(results, "code", lambda series, what: "1")
     monkeypatch.setattr(subprocess, "run", chaos)
