@@ -4,9 +4,9 @@
     python benchmarks/kills.py record kills.log --of hosts   # keeps each in reports/results/kills-on-hosts.json
     python benchmarks/kills.py page --of hosts               # writes the table into docs/hosts.md
 
-``--of fis``: tests/cluster/test_fis.py -k runner_killed_at. ``--of gamedays``: tests/cluster/test_gameday.py -k
-stopped_at. One that was recorded stays, whether its test passed or failed. Needs root, and the packages of the staging
-box (docs/existing.md).
+``--of kubernetes``: tests/cluster/test_on_kubernetes.py -k killed_at. ``--of fis``: tests/cluster/test_fis.py -k
+runner_killed_at. ``--of gamedays``: tests/cluster/test_gameday.py -k stopped_at. One that was recorded stays, whether
+its test passed or failed. Needs root, and the packages of the staging box (docs/existing.md).
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ class Series:
 
 SERIES = {
     "hosts": Series(ROOT / "reports" / "results" / "kills-on-hosts.json", ROOT / "docs" / "hosts.md"),
+    "kubernetes": Series(ROOT / "reports" / "results" / "kills-on-kubernetes.json", ROOT / "docs" / "kubernetes.md"),
     "fis": Series(ROOT / "reports" / "results" / "kills-by-fis.json", ROOT / "docs" / "fis.md"),
     "gamedays": Series(
         ROOT / "reports" / "results" / "stops-of-gamedays.json", ROOT / "docs" / "gamedays.md", "stop", "stopped by"

@@ -64,6 +64,8 @@ DEMO = "experiments/zone-network-slowdown.yaml"
 NO_FAULT = "experiments/no-fault.yaml"
 CASES = "upstream"
 """The folder of cases, which are no experiments."""
+ELSEWHERE = ("fis", "kubernetes")
+"""Folders of experiments that no lab can carry out."""
 LONG = ("noise-hour",)
 """Experiments that are not in ``each``."""
 RETRY = "30m"
@@ -382,7 +384,7 @@ def wanted(
     if series in ANEW:
         done = {line["what"] for line in ended}
         last = {line["what"]: line["ended"] for line in known if "ended" in line}
-        files = (path for path in (ROOT / "experiments").rglob("*.yaml") if path.parent.name != CASES)
+        files = (path for path in (ROOT / "experiments").rglob("*.yaml") if path.parent.name not in (CASES, *ELSEWHERE))
         every = [path for path in files if path.stem not in LONG and is_of(series, written(str(path)))]
         if series == "full":
             every = long_tests()

@@ -23,7 +23,9 @@ import pwd
 import re
 import select
 import signal
+import socket
 import stat
+import struct
 import subprocess
 import sys
 import time
@@ -796,10 +798,43 @@ def plan_down(ask: Data, node: Data, config: Data) -> list[Data]:
     return [{"step": "dropin", "unit": node["unit"], "path": path, "text": "[Service]\nRestart=no\n"}, down]
 
 
+def mounts_of(whose: int | str) -> Iterator[tuple[str, str, str]]:
+    """Of each mount there: its device, which of its folders is mounted, and where."""
+    for line in text_of(f"/proc/{whose}/mountinfo", 1 << 24).splitlines():
+        fields = line.split()
+        yield fields[2], fields[3], fields[4]
+
+
+def volume_of_pod(node: Data) -> tuple[str, int]:
+    """Where the machine has the volume that a pod's data folder is on, below the kubelet's folder of that pod. There it
+    stays while containers come and go. Refuses what is only a part of a file system, or another pod's too."""
+    held_there = ((each["path"], each["device"]) for record in every() for each in record["steps"]
+                  if each["step"] == "filler")  # fmt: skip
+    found = node_process(node)
+    if found is None and (known := next(held_there, None)) is not None:
+        return known  # its container has ended: where its volume is, is written down
+    device = next((device for device, _, at in mounts_of(running(node)["pid"]) if at == node["data"]), None)
+    if device is None:
+        raise Refused(f"{node['data']} is no volume of the pod")
+    whose, before = machine()
+    whole = [at for dev, root, at in mounts_of(whose) if dev == device and root == "/"]
+    mine = [at for at in whole if f"/{node['pod']}/" in at]
+    if not mine:
+        raise Refused(f"{node['data']} has no file system of its own: others would be hit too")
+    if others := [at for at in whole if "/pods/" in at and at not in mine]:
+        raise Refused(f"another pod has the same volume, and would be hit too: {others[0]}")
+    path = before + mine[0]
+    if (number := os.lstat(path).st_dev) != os.makedev(*map(int, device.split(":"))):
+        raise Refused(f"{path} is another file system than {node['data']} of the pod")
+    return path, number
+
+
 def own_file_system(node: Data) -> tuple[str, int]:
     path = node.get("data")
     if path is None:
         raise Refused("the configuration names no data folder of this node")
+    if "pod" in node:
+        return volume_of_pod(node)
     try:
         device = os.lstat(path).st_dev
     except OSError as error:
@@ -1076,6 +1111,17 @@ def uplinks() -> list[str]:
     return sorted({*(each["dev"] for found in routes for each in found if "dev" in each), *cards} - {"lo"})
 
 
+def plan_dns(ask: Data, node: Data, config: Data) -> list[Data]:
+    if "pod" not in node:
+        raise Refused("the names of a host are everybody's on it, ssh's too", "ask beside a pod")
+    lines = [f"table inet {(table := new_table(ask['name']))} {{", "  chain out {"]
+    lines.append("    type filter hook output priority -300; policy accept;")
+    for protocol, refused in (("udp", "reject with icmpx type port-unreachable"), ("tcp", "reject with tcp reset")):
+        verdict = "drop" if ask["how"] == "drop" else refused
+        lines.append(f'    {protocol} dport {DNS_PORT} counter {verdict} comment "hit"')
+    return [{"step": "table", "table": table, "text": "\n".join([*lines, "  }", "}", ""])}]
+
+
 def plan_isolation(ask: Data, node: Data, config: Data) -> list[Data]:
     """What comes to the spared ports of the machine passes: by them the kubelet is asked, and so is this undone."""
     if "pod" not in node:
@@ -1191,6 +1237,10 @@ INTENTS = {
     "network.loss": Intent(
         "the same; this share of the packets vanishes, drawn for each", "the table is deleted",
         plan_table, {**PEERS, "share": number(0.001, 1)}, DIRECTED, *NFT),
+    "node.dns_outage": Intent(
+        "a table of nftables in the network of the pod: questions to DNS servers vanish (drop) or are refused (refuse)",
+        "the table is deleted", plan_dns, {"how": one_of("drop", "refuse")}, {}, ("nft",), ("nf_tables",),
+        {"how": "drop"}),
     "node.isolation": Intent(
         "a table of nftables in the network of the machine, from beside a pod on it: packets by which it and its pods "
         "reach other machines vanish, but those of the spared ports", "the table is deleted",
@@ -1543,6 +1593,8 @@ def ended(name: str, why: str) -> Data:
             if not os.path.exists(ours(f"{name}.ended")):
                 note_end(name, "it was undone before it was begun", [])
             says = "its record is of an earlier boot, which took it away" if left else "nothing of this id was active"
+            if unlinked := unlink_fillers(lambda file: file == f"{PREFIX}{name}"):
+                says = f"{says}; removed {', '.join(unlinked)}"
             return {"ok": True, "active": False, "steps": [], "says": says}
         results = finish(record, why)
         if failed(results):
@@ -1585,16 +1637,32 @@ def strays(remove_them: bool) -> list[str]:
             found.append(f"table {table}")
             if remove_them:
                 run("nft", "delete", "table", "inet", table)
+    return found + unlink_fillers(lambda file: file[len(PREFIX) :] not in known, remove_them)
+
+
+def unlink_fillers(meant: Callable[[str], bool], remove_them: bool = True) -> list[str]:
+    """Fillers in the nodes' data folders that are meant by their names. A volume takes its filler along to where the
+    next pod has it, and there is no record of it there."""
+    found = []
     with contextlib.suppress(Refused):  # without a configuration there is no folder to look into
-        for path in {node["data"] for node in configuration()["nodes"].values() if "data" in node}:
+        for path in {data_folder(node) for node in configuration()["nodes"].values()} - {None}:
             flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-            with contextlib.suppress(OSError), held(os.open(path, flags)) as directory:
+            with contextlib.suppress(OSError), held(os.open(str(path), flags)) as directory:
                 for file in os.listdir(directory):
-                    if file.startswith(PREFIX) and file[len(PREFIX) :] not in known:
+                    if file.startswith(PREFIX) and meant(file):
                         found.append(f"filler {path}/{file}")
                         if remove_them:
                             os.unlink(file, dir_fd=directory)
     return found
+
+
+def data_folder(node: Data) -> str | None:
+    """The folder that fillers of a node are in; of a pod where the machine has its volume. None: it is not known."""
+    if "pod" not in node:
+        return node.get("data")
+    with contextlib.suppress(Refused, OSError):
+        return own_file_system(node)[0]
+    return None
 
 
 def sweep(given: Any) -> Data:
@@ -1641,8 +1709,9 @@ def node_facts(node: Data, config: Data) -> Data:
         told["why"] = error.why
     if "data" in node:
         with contextlib.suppress(OSError):
-            device = os.stat(node["data"]).st_dev
-            told["data"] = {"device": f"{os.major(device)}:{os.minor(device)}", **room(node["data"]),
+            folder = data_folder(node) or node["data"]
+            device = os.stat(folder).st_dev
+            told["data"] = {"device": f"{os.major(device)}:{os.minor(device)}", **room(folder),
                             "own_file_system": True}  # fmt: skip
             try:
                 own_file_system(node)
@@ -1709,9 +1778,54 @@ def measured(ask: Data, step: Data, user: int) -> Data:
         return {"errno": error.errno or errno.ENOENT}
 
 
+DNS_PORT = 53
+
+
+def resolver(node: Data) -> tuple[list[str], str]:
+    """The DNS servers of a pod, and the first of the domains that it searches, as its own resolv.conf has them."""
+    for pid in members(node["pod"]):
+        with contextlib.suppress(OSError):
+            lines = [line.split() for line in text_of(f"/proc/{pid}/root/etc/resolv.conf").splitlines()]
+            servers = [plain(words[1]) for words in lines if words[:1] == ["nameserver"] and len(words) > 1]
+            domains = [word for words in lines if words[:1] in (["search"], ["domain"]) for word in words[1:]]
+            if servers:
+                return servers, next(iter(domains), "localhost")
+    raise Refused("no process of the pod has a resolv.conf that names a DNS server")
+
+
+def lookup(given: Any) -> Data:
+    """Ask each DNS server of a node's pod from within the pod's network, up to ``times``: seconds until one answered,
+    whatever it said; null where none did."""
+    ask = checked(given, {"node": NODE, "within": number(0.1, 10), "times": whole(1, 10)})
+    node = named(ask["node"], configuration())
+    if "pod" not in node:
+        raise Refused("names are asked for beside a pod alone")
+    servers, domain = resolver(node)
+    answers = {each: asked_of(each, domain, ask["within"], ask["times"]) for each in servers}
+    return {"ok": True, "asked_for": domain, "answers": answers}
+
+
+def asked_of(server: str, domain: str, within: float, times: int) -> float | None:
+    """Seconds until a server answered a question for the address of a domain (RFC 1035, 4.1); None: never."""
+    labels = b"".join(bytes([len(each)]) + each for each in domain.encode("idna").strip(b".").split(b"."))
+    for _ in range(times):
+        id = os.urandom(2)
+        with socket.socket(socket.AF_INET6 if ":" in server else socket.AF_INET, socket.SOCK_DGRAM) as asking:
+            began = time.monotonic()
+            with contextlib.suppress(OSError):  # refused, or none within the time
+                asking.connect((server, DNS_PORT))
+                asking.settimeout(within)
+                asking.send(id + struct.pack(">5H", 0x0100, 1, 0, 0, 0) + labels + struct.pack(">x2H", 1, 1))
+                while asking.recv(4096)[:2] != id:
+                    asking.settimeout(max(0.001, began + within - time.monotonic()))
+                return round(time.monotonic() - began, 4)
+            time.sleep(max(0.0, min(0.2, began + within - time.monotonic())))  # one that is refused is refused at once
+    return None
+
+
 VERBS: dict[str, Callable[[Any], Data]] = {
     "facts": facts, "begin": begin, "extend": extend, "undo": undo, "state": state, "sweep": sweep,
-    "probe": probe,
+    "probe": probe, "lookup": lookup,
 }  # fmt: skip
 
 

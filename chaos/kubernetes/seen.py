@@ -29,8 +29,8 @@ OPENSEARCH = "opensearch"
 @dataclass(frozen=True)
 class Pod:
     """``machine``: the node of Kubernetes; ``zone``: the label of that machine, None where it has none or may not be
-    read. ``owner``: its StatefulSet's name and uid. ``keeps``: its data are in a volume that outlives the pod.
-    ``ending``: it is being deleted; ``disrupted``: by whom, in Kubernetes's words."""
+    read. ``owner``: its StatefulSet's name and uid. ``data``: where its container has volumes by claims. ``ending``: it
+    is being deleted; ``disrupted``: by whom, in Kubernetes's words."""
 
     name: str
     uid: str
@@ -45,11 +45,16 @@ class Pod:
     """Of that container in the pod."""
     image: str
     runs: bool
-    keeps: bool
+    data: tuple[str, ...]
     labels: Mapping[str, str] = field(default_factory=dict)
     disrupted: str | None = None
     waits: str = ""
     """Why its container does not run, in Kubernetes's word, such as ErrImagePull."""
+
+    @property
+    def keeps(self) -> bool:
+        """Whether its data are in a volume that outlives the pod: the next one of the same name has it."""
+        return bool(self.data)
 
 
 @dataclass(frozen=True)
@@ -214,17 +219,17 @@ def _pod(item: Mapping[str, Any], zones: Mapping[str, str]) -> Pod:
         number=containers.index(container),
         image=str(container["image"]),
         runs="running" in state,
-        keeps=_keeps(spec, container),
+        data=_claimed(spec, container),
         labels={str(key): str(value) for key, value in (meta.get("labels") or {}).items()},
         disrupted=printable(disrupted.get("reason", "")) if disrupted.get("status") == "True" else None,
         waits=printable(next(iter(state.values())).get("reason") or "") if state and "running" not in state else "",
     )
 
 
-def _keeps(spec: Mapping[str, Any], container: Mapping[str, Any]) -> bool:
-    """Whether its container has a volume by a claim: then the next pod of the same name has the same data."""
+def _claimed(spec: Mapping[str, Any], container: Mapping[str, Any]) -> tuple[str, ...]:
+    """Where a container has volumes by claims."""
     claimed = {each["name"] for each in spec.get("volumes") or () if "persistentVolumeClaim" in each}
-    return any(each["name"] in claimed for each in container.get("volumeMounts") or ())
+    return tuple(str(each["mountPath"]) for each in container.get("volumeMounts") or () if each["name"] in claimed)
 
 
 def _set(item: Mapping[str, Any]) -> StatefulSet:

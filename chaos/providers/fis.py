@@ -85,6 +85,7 @@ INTENTS: Mapping[str, Intent] = {
     "node.loss": Intent("impossible", "aws:ec2:terminate-instances has no undo of ours or of FIS's"),
     "node.drain": Intent("impossible", "no action drains a machine"),
     "node.isolation": Intent("impossible", "aws:network:disrupt-connectivity cuts off subnets, and no single instance"),
+    "node.dns_outage": Intent("impossible", "no action stops DNS for an instance"),
     "node.upgrade": Intent("impossible", "no action installs another version"),
     "node.heap_pressure": Intent("impossible", "no action reaches into a JVM"),
     "node.cpu_starvation": Intent(

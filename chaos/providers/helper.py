@@ -12,8 +12,9 @@ from chaos.base.errors import FaultError, Lacking
 from chaos.faults.evidence import Evidence
 from chaos.faults.fault import Grade
 from chaos.faults.kinds.cluster_manager import QuorumLoss
+from chaos.faults.kinds.disk import DiskFull
 from chaos.faults.kinds.network import NetworkDrop, NetworkLatency, NetworkLoss, NetworkRefuse, NetworkReset
-from chaos.faults.kinds.node import NodeIsolation, NodePause
+from chaos.faults.kinds.node import NamesEvidence, NodeDnsOutage, NodeIsolation, NodePause
 from chaos.faults.kinds.resources import NodeCpuStarvation
 from chaos.faults.moves import Reversible, operation
 from chaos.faults.offers import Aim, Means, Provider
@@ -35,6 +36,8 @@ KUBELET_PORT = 10250
 UNREADY_SECONDS = 150.0
 """After 50 s without a word of its kubelet a machine is not ready (kube-controller-manager,
 --node-monitor-grace-period), which is looked at every 5 s; many clusters wait longer."""
+DNS_SECONDS = 1.0
+"""Within which a DNS server of the cluster's own answers one question."""
 GONE = "the tables are deleted, or go with the pod"
 
 
@@ -110,6 +113,15 @@ PROVIDER.carries_out(
 )(ssh.latency)
 
 
+PROVIDER.carries_out(
+    DiskFull,
+    mechanism="a file on the volume of the node's pod fills it (fallocate), by a helper pod on its machine; the volume "
+    "has a file system of its own, and no other pod has it",
+    undoing="the file is removed; OpenSearch lifts what it blocked by itself",
+    needs=NEEDS,
+)(ssh.full)
+
+
 @PROVIDER.carries_out(
     NodeIsolation,
     mechanism="a table of nftables in the network of the pod's machine, by a helper pod on it: what it and its pods "
@@ -143,6 +155,34 @@ def isolation(fault: NodeIsolation, aim: Aim) -> Means:
 
     unknown = dict.fromkeys(aim.nodes, KUBELET_PORT)  # which of them are on one machine is not in the plan
     return Means(moves(unknown), read=read, evidence=lambda own: Unready(own, machines))
+
+
+@PROVIDER.carries_out(
+    NodeDnsOutage,
+    mechanism="a table of nftables in the pod's network namespace, by a helper pod on its machine: what leaves the pod "
+    "for port 53 vanishes, or is refused",
+    undoing=GONE,
+    needs=NEEDS,
+    proof="each DNS server of the pod's resolv.conf, asked from within the pod's network, answers before and after, "
+    "and none does meanwhile",
+    differs="what the node has looked up before it still knows for a while (OpenSearch's packages say 60 s, "
+    "opensearch.networkaddress.cache.ttl), and a pod that is replaced has a network without the table",
+)
+def dns_outage(fault: NodeDnsOutage, aim: Aim) -> Means:
+    def asking(own: Evidence) -> Evidence:
+        assert isinstance(own, NamesEvidence)
+        own.ask = names_for
+        return own
+
+    return ssh.means(ssh.on_each(aim, fault.kind, how=fault.how), evidence=asking)
+
+
+def names_for(lab: Lab, node: str, times: int) -> str | None:
+    """What the DNS servers of a node's pod answer to so many questions at most, in words; None: none answers. Raises
+    LabError, FaultError."""
+    told = ssh.there(lab).hosts.call(node, "lookup", {"node": node, "within": DNS_SECONDS, "times": times})
+    seconds = {server: each for server, each in told["answers"].items() if each is not None}
+    return "; ".join(f"{server} answers within {each:g} s" for server, each in seconds.items()) or None
 
 
 class Unready(Seconded):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
+import random
 import re
 import signal
+import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -14,17 +16,18 @@ from typing import Any
 
 import psutil
 import pytest
-from clusterkit import Cli, cli
+import requests
+from clusterkit import Cli, cli, events, recovered_elsewhere
 from daypods import InPods, chat
 from kubebox import images, parts
 from kubebox.api import Api, is_ready
 from kubebox.making import Box
-from kubebox.manifests import HOME, SEARCH
+from kubebox.manifests import HOME, OTHERS, SEARCH, SHOP
 from kubebox.plan import stand_in
 from kubekit import Command, named
 from ruamel.yaml import YAML
 
-from chaos.base.errors import Exit
+from chaos.base.errors import Exit, LabError
 from chaos.base.waiting import wait_until
 from chaos.kubernetes import rights
 from chaos.kubernetes.client import Client
@@ -100,14 +103,7 @@ def account(api: Api, box: Box, folder: Path, manifests: list[dict[str, Any]]) -
         api.request("DELETE", f"{path}/{item['metadata']['name']}")
         status, answer = api.request("POST", path, item)
         assert status == 201, answer
-    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    status, answer = api.request("POST", f"{space}/{ACCOUNT}/token", asked)
-    assert status == 201, answer
-    config = YAML(typ="safe").load(box.layout.kubeconfig.read_text())
-    config["users"][0]["user"] = {"token": answer["status"]["token"]}
-    file = folder / "account.yaml"
-    file.write_text(json.dumps(config))
-    return file
+    return api.as_account(SEARCH, ACCOUNT, box.layout.kubeconfig, folder / "account.yaml")
 
 
 def lacks(client: Client, needed: list[Right], missing: Right) -> bool:
@@ -238,6 +234,43 @@ def test_a_killed_runner_leaves_no_pod_held(box: Box, tmp_path: Path) -> None:
     assert uids(api) == before
     code, output = cli("recover", timeout=120)
     assert code == Exit.PASS, output
+
+
+def test_another_machine_takes_back_what_a_dead_run_and_its_dead_keeper_hold(box: Box, tmp_path: Path) -> None:
+    api = box.api()
+    assert wait_until(lambda: whole(api), 120, every=0.5)
+    file, before = target(box, tmp_path), uids(api)
+    running = Cli("run", experiment(tmp_path, "node.stop: {target: node b-data}"), "--on", file, "--yes",
+                  "--out", tmp_path / "run")  # fmt: skip
+    assert wait_until(lambda: bool(held(api)), 150, every=0.1)
+    killed_with_helpers(running, tmp_path)
+    assert held(api), "nobody is there to undo it"
+    code, output = recovered_elsewhere(file, tmp_path)
+    assert code == Exit.PASS and not held(api), output
+    assert wait_until(lambda: whole(api), 150, every=0.5) and uids(api) == before
+    code, output = cli("recover", timeout=120)
+    assert code == Exit.PASS, output
+
+
+def test_a_planted_weakness_fails_there(box: Box, tmp_path: Path) -> None:
+    """Writes to the primaries of a paused node hang until it is noticed: nobody who wants 99.9 % of them gets that."""
+    api = box.api()
+    assert wait_until(lambda: whole(api), 120, every=0.5)
+    asked = experiment(tmp_path, "node.pause: {target: node b-data}")
+    planted = '  - {phase: [hit, returned], write.good: ">= 99.9%"}\n  - {acknowledged.lost: 0}\n'
+    asked.write_text(asked.read_text().replace("  - {acknowledged.lost: 0}\n", planted))
+    code, output = cli("run", asked, "--on", helped(box, tmp_path), "--out", tmp_path / "run", "--yes", timeout=300)
+    assert code == Exit.WEAKNESS and "clean-up: clean" in output, output
+    assert "not proven" not in output and nothing_left(api, box), output
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_where_nothing_is_done_nothing_is_found(box: Box, tmp_path: Path, number: int) -> None:
+    api = box.api()
+    assert wait_until(lambda: whole(api), 120, every=0.5)
+    code, output = cli("run", "experiments/no-fault.yaml", "--on", target(box, tmp_path), "--out", tmp_path / "run",
+                       "--yes", timeout=420)  # fmt: skip
+    assert code == Exit.PASS and "clean-up: clean" in output, output
 
 
 def test_an_eviction_by_somebody_else_ends_the_run_and_is_named(box: Box, tmp_path: Path) -> None:
@@ -409,6 +442,8 @@ BETWEEN = 'links: "between (role data and zone a) and (role data and zone c)"'
         f"network.reset: {{{BETWEEN}}}",
         f"network.loss: {{{BETWEEN}, share: 40%}}",
         "node.cpu_starvation: {target: node b-data, quota: 10%}",
+        "node.dns_outage: {target: node b-data}",
+        "disk.full: {target: node b-data, to: enospc}",
         "node.restart: {target: node b-data, how: kill, within: 150s}",
         "zone.power_loss: {zone: b}",
     ],
@@ -422,6 +457,122 @@ def test_each_other_kind_is_proven_and_taken_back(box: Box, tmp_path: Path, faul
     assert code in (Exit.PASS, Exit.WEAKNESS) and "clean-up: clean" in output, output
     assert "proven" in output and "not proven" not in output, output
     assert nothing_left(api, box) and wait_until(lambda: whole(api), 150, every=0.5)
+
+
+SHIPPED = Path(__file__).parents[2] / "experiments" / "kubernetes"
+
+
+@pytest.mark.parametrize("name", sorted(each.stem for each in SHIPPED.glob("*.yaml")))
+def test_a_shipped_experiment_for_kubernetes_runs_once_all_who_are_hit_are_named(
+    box: Box, tmp_path: Path, name: str
+) -> None:
+    api = box.api()
+    assert wait_until(lambda: as_before(box), 240, every=1.0)
+    asked = tmp_path / f"{name}.yaml"
+    text = (SHIPPED / asked.name).read_text()
+    others = "" if "dns_outage" in text else ", others: [others, shop]"
+    asked.write_text(text.replace("{target: zone b}", f"{{target: zone b{others}}}"))
+    code, output = cli("run", asked, "--on", helped(box, tmp_path), "--out", tmp_path / "run", "--yes", timeout=1200)
+    assert code in (Exit.PASS, Exit.WEAKNESS) and "clean-up: clean" in output, output
+    assert "proven" in output and "not proven" not in output, output
+    assert wait_until(lambda: as_before(box), 300, every=1.0), cordoned(api)
+    print(output)
+
+
+# ---- who dies, and when, is drawn ---------------------------------------------------------------------------------
+
+DRAWN = (
+    "node.pause: {target: node b-data}",
+    PARTITION,
+    "node.stop: {target: node b-data}",
+    "disk.full: {target: node b-data, to: enospc}",
+    DRAIN,
+)
+WAYS_TO_DIE = ("runner", "helpers", "runner, keeper and helpers", "kubelet", "API server")
+RUN_SECONDS = 55.0
+"""As long as a run is at work, from the begin of its load: warm-up, three phases, and their ends."""
+
+
+def programs_of(box: Box, way: str) -> list[int]:
+    """The processes that die with a part of Kubernetes: the kubelet of the machine that is hit, or the API server."""
+    word = "--hostname-override=node-b" if way == "kubelet" else f"--cert-dir={box.layout.keys}"
+    return [each.pid for each in psutil.process_iter(["cmdline"]) if word in (each.info["cmdline"] or [])]
+
+
+def tables(box: Box) -> list[str]:
+    """Tables of ours in the networks of the box's pods and machines."""
+    found: set[str] = set()
+    for each in psutil.process_iter(["cmdline"]):
+        words = each.info["cmdline"] or []
+        if any(str(box.layout.folder) in word or HOME in word for word in words):
+            listed = subprocess.run(
+                ["nsenter", "-t", str(each.pid), "-n", "--", "nft", "list", "tables"],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            found.update(line for line in listed.stdout.splitlines() if "oschaos" in line)
+    return sorted(found)
+
+
+def of_others(api: Api) -> dict[str, str]:
+    """Pods of those who have nothing to do with it, each with its uid and how often its container was started."""
+    found = {}
+    for space in (SHOP, OTHERS):
+        for each in api.get(f"/api/v1/namespaces/{space}/pods")["items"]:
+            started = [told["restartCount"] for told in each["status"].get("containerStatuses", ())]
+            found[each["metadata"]["name"]] = f"{each['metadata']['uid']} {started}"
+    return found
+
+
+def as_before(box: Box) -> bool:
+    """Nothing of ours is left in Kubernetes, on its machines and in its pods, and OpenSearch is whole."""
+    api = box.api()
+    try:
+        return nothing_left(api, box) and not tables(box) and not cordoned(api) and not unready(api) and whole(api)
+    except (LabError, requests.RequestException):  # its API server is being started again
+        return False
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_killed_at_a_random_moment_nothing_is_left_and_nothing_of_others_is_touched(
+    box: Box, tmp_path: Path, seed: int
+) -> None:
+    drawn = random.Random(seed)
+    way, fault = WAYS_TO_DIE[seed % len(WAYS_TO_DIE)], DRAWN[(seed // len(WAYS_TO_DIE) + seed) % len(DRAWN)]
+    assert wait_until(lambda: as_before(box), 240, every=1.0)
+    before = of_others(box.api())
+    running = Cli("run", experiment(tmp_path, fault), "--on", helped(box, tmp_path), "--yes", "--out", tmp_path / "run")
+    assert wait_until(lambda: any(each["kind"] == "load.start" for each in events(tmp_path / "run")), 150, every=0.2)
+    moment = drawn.uniform(0.0, RUN_SECONDS)
+    time.sleep(moment)
+    began = time.monotonic()
+    if "runner" in way:
+        killed_with_helpers(running, tmp_path) if "keeper" in way else running.signal(signal.SIGKILL)
+    else:
+        for pid in [each.pid for each in launchers()] if way == "helpers" else programs_of(box, way):
+            os.kill(pid, signal.SIGKILL)
+    code, output = running.end(420)
+    if "keeper" in way:  # there is no time limit to what holds a pod's image, and no keeper
+        assert wait_until(lambda: not paused() and not tables(box), 90, every=0.5), "its dead-man undoes it"
+        assert cli("recover", timeout=240)[0] == Exit.PASS
+    assert wait_until(lambda: as_before(box), 300, every=1.0), output
+    name = fault.partition(":")[0]
+    print(f"seed {seed}, {way}, {moment:.0f} s of {name}: nothing of it active after {time.monotonic() - began:.1f} s")
+    if "runner" not in way:
+        assert code != Exit.DIRTY and "clean-up: clean" in output, output
+    assert of_others(box.api()) == before
+    code, output = cli("recover", timeout=180)
+    assert code == Exit.PASS, output
+
+
+def test_of_two_runs_that_begin_in_one_second_one_is_refused(box: Box, tmp_path: Path) -> None:
+    assert wait_until(lambda: as_before(box), 240, every=1.0)
+    asked, file = experiment(tmp_path, "node.pause: {target: node b-data}"), helped(box, tmp_path)
+    both = [Cli("run", asked, "--on", file, "--yes", "--out", tmp_path / name) for name in ("one", "two")]
+    ended = sorted((each.end(300) for each in both), key=lambda found: found[0])
+    assert [code for code, _ in ended] == [Exit.PASS, Exit.USAGE], ended
+    assert as_before(box)
 
 
 # ---- game days that Kubernetes fires ---------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,17 @@ class Api:
         answer = self._session.request(method, f"{self.url}{path}", json=body, timeout=SECONDS, headers=merging)
         is_json = answer.headers.get("Content-Type", "").startswith("application/json")
         return answer.status_code, answer.json() if is_json else answer.text
+
+    def as_account(self, space: str, name: str, kubeconfig: Path, file: Path) -> Path:
+        """Write a kubeconfig, otherwise like this one, of a service account of a namespace. Raises LabError."""
+        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        status, answer = self.request("POST", f"/api/v1/namespaces/{space}/serviceaccounts/{name}/token", asked)
+        if status != 201:
+            raise LabError(f"the API server of the box gives {name} of {space} no token: {status} {answer}")
+        config = YAML(typ="safe").load(kubeconfig.read_text())
+        config["users"][0]["user"] = {"token": answer["status"]["token"]}
+        file.write_text(json.dumps(config))
+        return file
 
     def answers(self) -> bool:
         """Whether it is ready to serve."""

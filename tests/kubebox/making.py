@@ -33,6 +33,7 @@ from chaos.base.errors import InvalidInput, LabError, MissingPrerequisite
 from chaos.base.netsock import Namespace
 from chaos.base.paths import ProcessIdentity, write_json
 from chaos.base.waiting import wait_until
+from chaos.provision import loops
 from chaos.run.stopping import Stop, signals
 from chaos.targets.labs.network import namespaces, processes_in
 from chaos.targets.wiring import NETNS_FOLDER
@@ -44,6 +45,8 @@ from kubebox.plan import MACHINES_OF_ZONES, ZONES, Layout, Machine
 API_SECONDS, NODES_SECONDS, SEARCH_SECONDS, ENDED_SECONDS = 60.0, 60.0, 240.0, 20.0
 AGAIN = "try again: make staging-kubernetes-down"
 NEEDED_MEMORY = 6 << 30
+FORMAT = ("mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0")
+"""Nothing is kept back for root, so that full is full for everybody."""
 APART = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private")
 """Begins a command whose process is the first of a machine."""
 NAME = re.compile(r"[a-z0-9-]{1,20}")
@@ -124,6 +127,7 @@ class Box:
             api = self._await_api(stop)
             for each in ready:
                 each.result()
+            _raise_if(self._unmount())  # each machine has its own by now
             _await(stop, NODES_SECONDS, "its machines are not ready", lambda: _nodes_ready(api))
             for name in (manifests.SEARCH, manifests.SHOP, manifests.OTHERS):
                 self._namespace(api, name, stop)
@@ -169,7 +173,7 @@ class Box:
                 plan.stand_in(state, hidden).mkdir(parents=True)
             (state / "kernel").mkdir()
             for folder in layout.volumes(machine.zone).values():
-                folder.mkdir()
+                _volume(folder)
             for name, value in plan.KERNEL.items():
                 plan.kernel_file(state, name).write_text(f"{value}\n")
             wanted = plan.worker(layout, machine, made.programs, keep)
@@ -282,11 +286,40 @@ class Box:
         if not wait_until(ended, ENDED_SECONDS, every=0.1):
             return [f"processes of box '{self.name}' do not end: see ps, and {layout.folder}"]
         network.remove(layout)
-        problems = groups.remove(layout)
+        problems = groups.remove(layout) + self._unmount()
         shutil.rmtree(layout.folder, ignore_errors=True)
         if layout.folder.exists():
             problems.append(f"folder {layout.folder} cannot be removed")
         return problems
+
+    def _unmount(self) -> list[str]:
+        """Take the volumes' file systems off this machine's folders; those of the box's machines stay. What would not
+        go. A loop device ends with the last mount of it."""
+        problems = []
+        for zone in ZONES:
+            for folder in self.layout.volumes(zone).values():
+                while folder.is_mount():
+                    if problem := _run("umount", str(folder)):
+                        problems.append(problem)
+                        break
+        return problems
+
+
+def _volume(folder: Path) -> None:
+    """A volume with a file system of its own, in a file beside it: what fills it fills nothing else."""
+    folder.mkdir()
+    image = folder.with_suffix(".img")
+    with image.open("wb") as file:
+        file.truncate(plan.VOLUME_BYTES)
+    for command in ((*FORMAT, str(image)), ("mount", "-o", "loop,nodev,nosuid", str(image), str(folder))):
+        if problem := _run(*command):
+            raise LabError(problem)
+
+
+def _run(*command: str) -> str | None:
+    """Run a command; what it says where it fails."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "PATH": loops.PATH})
+    return None if done.returncode == 0 else f"{' '.join(command)}: {done.stderr.strip()[-300:]}"
 
 
 def refuse_unready() -> None:
@@ -295,6 +328,8 @@ def refuse_unready() -> None:
         raise MissingPrerequisite("a box needs root, for namespaces", remedy="run it as root (sudo)")
     if shutil.which("unshare") is None:
         raise MissingPrerequisite("a box needs unshare", remedy="apt-get install --no-install-recommends util-linux")
+    if (why := loops.lacking()) is not None:
+        raise MissingPrerequisite(f"a box's volumes need loop devices: {why}")
     if (free := paths.memory_available_bytes()) < NEEDED_MEMORY:
         raise MissingPrerequisite(
             f"a box needs {NEEDED_MEMORY / 2**30:.0f} GiB of free memory, and {free / 2**30:.1f} GiB are free"

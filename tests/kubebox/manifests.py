@@ -24,7 +24,7 @@ HOME = "/usr/share/opensearch"
 UID = 1000
 ORDERS = "orders"
 LOCAL, SIZE = "local", "1Gi"
-"""The class of volumes, each of which is a folder of one machine, and what each claims to have."""
+"""The class of volumes, each of which is a folder of one machine with a file system of its own, and its size."""
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,8 @@ API_PORT = 6443
 ZONES = ("a", "b", "c")
 VOLUMES = 2
 """Of each machine: a cluster manager's and a data node's."""
+VOLUME_BYTES = 1 << 30
+"""Of each, as its claim asks; the file of a file system, which takes on this machine what is written to it."""
 ZONE_LABEL = "topology.kubernetes.io/zone"
 DOMAIN = "cluster.local"
 HIDDEN = ("/run", "/var/log", "/var/lib")

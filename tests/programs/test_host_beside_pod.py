@@ -3,6 +3,7 @@ dead-man outlives the pod that the program runs in."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -17,7 +18,7 @@ import psutil
 import pytest
 from hostkit import PROGRAM, PYTHON, eventually, needs_a_host
 
-from chaos.hosts.oschaos_host import MAIN_CLASS
+from chaos.hosts.oschaos_host import MAIN_CLASS, PREFIX
 
 pytestmark = needs_a_host
 NODE = """
@@ -25,6 +26,16 @@ import socket, sys
 server = socket.create_server(("127.0.0.1", 9200))
 subject = server.accept()
 """
+NAMES = """
+import socket
+asked = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+asked.bind(("127.0.0.1", 53))
+print("up", flush=True)
+while True:
+    question, whose = asked.recvfrom(4096)
+    asked.sendto(question[:2] + bytes([0x81, 0x83]) + question[4:], whose)
+"""
+"""A DNS server that knows no name, and says so."""
 FOLDERS = (Path("/sys/fs/cgroup/pids"), Path("/sys/fs/cgroup"))
 GROUPS = next((each for each in FOLDERS if (each / "cgroup.procs").exists()), FOLDERS[-1])
 
@@ -38,6 +49,8 @@ class Pod:
     beside: Path
     root: Path
     node: subprocess.Popen[bytes]
+    volume: Path
+    """Where the machine has the pod's volume, which is a file system of its own."""
     there: tuple[str, ...] = ()
     """How a command is run on its machine, where that is not this one."""
 
@@ -78,20 +91,28 @@ def pod(tmp_path: Path) -> Iterator[Pod]:
         (tmp_path / part).mkdir(parents=True)
     for part in (tmp_path, *tmp_path.rglob("*")):
         part.chmod(0o755)
-    config = {"nodes": {"es-1": {"pod": uid}}, "intents": ["node.pause", "network.drop", "node.isolation"],
-              "longest": 600,
-              "peers": ["10.9.9.0/24"]}  # fmt: skip
+    intents = ["node.pause", "network.drop", "node.isolation", "node.dns_outage", "disk.full"]
+    nodes = {"es-1": {"pod": uid, "data": f"{tmp_path}/data"}, "part": {"pod": uid, "data": "/etc/resolv.conf"}}
+    config = {"nodes": nodes, "intents": intents, "longest": 600, "peers": ["10.9.9.0/24"]}
     (tmp_path / "etc" / "oschaos-host.json").write_text(json.dumps(config))
     (tmp_path / "etc" / "oschaos-host.json").chmod(0o644)
-    up = f"ip link set lo up && exec {PYTHON} -c '{NODE}' {MAIN_CLASS}"
-    node = subprocess.Popen(within(groups[1], ["unshare", "--net", "sh", "-c", up]))
-    made = Pod(groups[1], groups[2], tmp_path, node)
+    (tmp_path / "resolv.conf").write_text("search search.svc.cluster.local\nnameserver 127.0.0.1\n")
+    volume = tmp_path / "pods" / uid / "volumes" / "data"
+    for each in (volume, tmp_path / "data"):
+        each.mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", volume], check=True)
+    up = f"mount --bind {tmp_path}/resolv.conf /etc/resolv.conf && mount --bind {volume} {tmp_path}/data"
+    up += " && ip link set lo up"
+    up += f" && exec {PYTHON} -c '{NODE}' {MAIN_CLASS}"
+    node = subprocess.Popen(within(groups[1], ["unshare", "--net", "--mount", "sh", "-c", up]))
+    made = Pod(groups[1], groups[2], tmp_path, node, volume)
     try:
         yield made
     finally:
         for pid in [pid for each in groups for pid in processes(each)]:
             os.kill(pid, signal.SIGKILL)
         node.wait()
+        subprocess.run(["umount", volume], check=True)
         for each in reversed(groups):
             eventually(lambda each=each: removed(each))
 
@@ -139,7 +160,7 @@ def test_a_machine_is_cut_off_but_for_its_kubelet_and_comes_back(pod: Pod, tmp_p
             run = f"ip link set lo up && exec {PYTHON} -c '{NODE}' {MAIN_CLASS}"
             subprocess.Popen([*theirs, *within(pod.group, ["unshare", "--net", "sh", "-c", run])])
             pod.node.kill()
-            there = Pod(pod.group, pod.beside, pod.root, pod.node, tuple(theirs))
+            there = Pod(pod.group, pod.beside, pod.root, pod.node, pod.volume, tuple(theirs))
             eventually(lambda: listens(there))
             before = tables(pod)
             begun = there.begin("node.isolation", spare=[10250])
@@ -156,6 +177,69 @@ def test_a_machine_is_cut_off_but_for_its_kubelet_and_comes_back(pod: Pod, tmp_p
             assert there.call("undo", run="r1", id="f1")["ok"] and "oschaos" not in tables(there, *theirs)
         finally:
             machine.kill()
+
+
+@pytest.mark.parametrize("how", ["drop", "refuse"])
+def test_a_pod_gets_no_answer_of_dns_servers_until_it_is_undone(pod: Pod, how: str) -> None:
+    eventually(lambda: listens(pod))
+    inside = ["nsenter", "-t", str(pod.node.pid), "-n", "--"]
+    with subprocess.Popen([*inside, PYTHON, "-c", NAMES], stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None and server.stdout.readline() == "up\n"
+
+            def answered() -> bool:
+                told = pod.call("lookup", node="es-1", within=0.5, times=3)
+                assert told["ok"] and told["asked_for"] == "search.svc.cluster.local", told
+                return bool(told["answers"]["127.0.0.1"] is not None)
+
+            assert answered()
+            before = tables(pod)
+            begun = pod.begin("node.dns_outage", how=how)
+            assert begun["ok"] and tables(pod) == before, begun
+            assert not answered()
+            (shown,) = pod.call("state", run="r1", id="f1")["active"]
+            assert shown["steps"][0]["there"] and shown["steps"][0]["hit"] >= 3, "each question met the rule"
+            assert listens(pod), "nothing else is changed"
+            assert pod.call("undo", run="r1", id="f1")["ok"] and answered()
+        finally:
+            server.kill()
+    told = pod.call("lookup", node="es-1", within=0.1, times=1)
+    assert told["answers"] == {"127.0.0.1": None}, "no server, no answer"
+
+
+def test_a_volume_of_the_pods_alone_is_filled_and_emptied_though_its_container_ends(pod: Pod) -> None:
+    eventually(lambda: listens(pod))
+    write = {"node": "es-1", "do": "write", "within": 10}
+    assert "errno" not in pod.call("probe", **write)
+    begun = pod.begin("disk.full", leave_bytes=0)
+    assert begun["ok"] and begun["steps"][0]["bytes"] > 7 << 20, begun
+    assert pod.call("probe", **write)["errno"] == errno.ENOSPC
+    pod.node.kill()
+    pod.node.wait()
+    assert pod.call("probe", node="es-1", do="look", within=10)["free"] == 0, "where it is is written down"
+    assert pod.call("undo", run="r1", id="f1")["ok"] and list(pod.volume.iterdir()) == []
+
+
+def test_what_is_no_file_system_of_the_pods_own_is_refused(pod: Pod) -> None:
+    eventually(lambda: listens(pod))
+    assert "has no file system of its own" in pod.begin("disk.full", node="part", leave_bytes=0)["why"]
+    other = pod.root / "pods" / str(uuid.uuid4()) / "volumes"
+    other.mkdir(parents=True)
+    subprocess.run(["mount", "--bind", pod.volume, other], check=True)
+    try:
+        assert "another pod has the same volume" in pod.begin("disk.full", leave_bytes=0)["why"]
+    finally:
+        subprocess.run(["umount", other], check=True)
+    assert list(pod.volume.iterdir()) == []
+
+
+def test_a_file_that_came_along_with_a_volume_is_removed_by_its_name(pod: Pod) -> None:
+    eventually(lambda: listens(pod))
+    for name in ("r1_f9", "r2_f9"):
+        (pod.volume / f"{PREFIX}{name}").write_bytes(b"filled")
+    assert "removed filler" in pod.call("undo", run="r1", id="f9")["says"]
+    assert [each.name for each in pod.volume.iterdir()] == [f"{PREFIX}r2_f9"]
+    assert pod.call("sweep")["strays"] and list(pod.volume.iterdir()) == []
 
 
 def test_what_is_no_pods_is_refused_and_a_node_that_is_down_has_no_ports(pod: Pod) -> None:

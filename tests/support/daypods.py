@@ -212,16 +212,9 @@ class InPods:
         self._make("/api/v1", "serviceaccounts", {"metadata": who}, may_be=True)
         binding = {"metadata": self._meta("stop"), "roleRef": role, "subjects": [{"kind": "ServiceAccount", **who}]}
         self._make("/apis/rbac.authorization.k8s.io/v1", "rolebindings", binding)
-        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-        path = f"/api/v1/namespaces/{SPACE}/serviceaccounts/oncall/token"
-        status, answer = self.api.request("POST", path, asked)
-        assert status == 201, answer
-        config = YAML(typ="safe").load(self.box.layout.kubeconfig.read_text())
-        config["users"][0]["user"] = {"token": answer["status"]["token"]}
         file = self.folder / "oncall" / "kubeconfig"
         file.parent.mkdir()
-        file.write_text(json.dumps(config))
-        return Api(file)
+        return Api(self.api.as_account(SPACE, who["name"], self.box.layout.kubeconfig, file))
 
     @property
     def map(self) -> str:

@@ -1,8 +1,8 @@
-"""Node faults: kill, stop, drain, isolation, restart and upgrade (rolling), pause, and loss (an empty one joins)."""
+"""Node faults: kill, stop, drain, isolation, no DNS, restart and upgrade (rolling), pause, loss (then empty)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import urllib3
@@ -13,7 +13,7 @@ from chaos.base.units import Duration, PositiveDuration
 from chaos.definitions.steps import Flap, Scene
 from chaos.definitions.topology import Topology
 from chaos.faults.effects import CutOff
-from chaos.faults.evidence import Evidence, Look, Probe, ProcessEvidence
+from chaos.faults.evidence import Evidence, Look, Probe, ProcessEvidence, Simple
 from chaos.faults.kind import NodeFault
 from chaos.faults.offers import Aim, Means
 from chaos.targets.protocol import Lab
@@ -135,6 +135,71 @@ class NodeIsolation(NodeFault):
 
     def evidence(self, aim: Aim, means: Means) -> Evidence:
         return CutOff(aim.nodes)
+
+
+QUESTIONS = 3
+"""Of which one is answered where DNS is well: a packet may be lost."""
+
+
+class NamesEvidence(Simple):
+    """Questions for a name, asked as each node would ask: answered before and after the fault, and not meanwhile.
+
+    ``ask``: node and how often at most → what was answered, in words; None: nothing. It is the provider's, who has a
+    way into its network.
+    """
+
+    effect_deadline = 20.0
+
+    def __init__(self, nodes: Sequence[str]) -> None:
+        self._nodes = nodes
+        self.ask: Callable[[Lab, str, int], str | None] | None = None
+
+    def _look(self, lab: Lab, *, answered: bool, times: int = QUESTIONS) -> Look:
+        probes = []
+        for node in self._nodes:
+            told = None if self.ask is None else self.ask(lab, node, times)
+            wanted = "an answer" if answered else "no answer"
+            ok = self.ask is not None and (told is not None) is answered
+            probes.append(Probe(f"DNS as {node} asks", wanted, told or "no answer", ok, about=node))
+        shown = sum(probe.ok for probe in probes)
+        return Look(bool(probes) and shown == len(probes), f"{shown} of {len(probes)} nodes get {wanted}", probes)
+
+    def before(self, lab: Lab) -> Look:
+        return self._look(lab, answered=True)
+
+    def in_effect(self, lab: Lab) -> Look:
+        return self._look(lab, answered=False)
+
+    def still(self, lab: Lab) -> Look:
+        return self._look(lab, answered=False, times=1)
+
+    def gone(self, lab: Lab) -> Look:
+        return self._look(lab, answered=True)
+
+
+class NodeDnsOutage(NodeFault):
+    """Names are not resolved for it: its questions to DNS servers get no answer, or are refused."""
+
+    kind = "node.dns_outage"
+    noticing = "hardly"
+    examples = ({"target": "node c-data"}, {"target": "zone c", "how": "refuse"})
+    proof = "DNS servers that answered before, asked as the node would ask, do not answer; later they do"
+    holding = "every two seconds its proof"
+    colour = "#2b6cb0"
+    how: Literal["drop", "refuse"] = Field(
+        default="drop",
+        description="drop: questions vanish, and who asks waits for a time limit; refuse: each is refused at once",
+    )
+
+    def claims(self, scene: Scene) -> frozenset[str]:
+        """Its names alone: its process can be hit meanwhile."""
+        return frozenset(f"the names of {node}" for node in scene.nodes(self.target))
+
+    def describe(self) -> str:
+        return f"no DNS for {self.target.text}" + ("" if self.how == "drop" else " (refused)")
+
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        return NamesEvidence(aim.nodes)
 
 
 class RestartEvidence(ProcessEvidence):

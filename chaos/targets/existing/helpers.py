@@ -31,6 +31,7 @@ from chaos.targets.existing.pods import HELPS, Pods
 INTENTS = (
     "node.pause",
     "node.isolation",
+    "node.dns_outage",
     "network.drop",
     "network.refuse",
     "network.reset",
@@ -38,9 +39,9 @@ INTENTS = (
     "network.latency",
     "network.bandwidth",
     "cpu.limit",
+    "disk.full",
 )
-"""What the program may do beside a pod: what ends a container is its kubelet's to start again, and what fills a volume
-may fill others' too."""
+"""What the program may do beside a pod: what ends a container is its kubelet's to start again."""
 RUN, NODE = HELPS, "opensearch-chaos/node"
 """Labels of a Job and its pod: of which run it is, and for the pod of which node, by name."""
 LONGEST_SECONDS = 3600
@@ -91,8 +92,11 @@ def job_name(run: str, pod: str) -> str:
 
 def job(name: str, run: str, node: str, pod: Any, image: str) -> dict[str, Any]:
     """The Job of one helper. ``pod``: the node's own, with its uid and its machine."""
+    known: dict[str, str] = {"pod": pod.uid}
+    if len(pod.data) == 1:
+        known["data"] = pod.data[0]
     config = {
-        "nodes": {node: {"pod": pod.uid}},
+        "nodes": {node: known},
         "intents": list(INTENTS),
         "longest": 86400,
         "peers": ["0.0.0.0/0", "::/0"],

@@ -48,7 +48,7 @@ def test_no_shell_and_no_clock_that_can_be_set() -> None:
     assert wall == {"facts"}  # where it is told, and no more
 
 
-@given(st.sampled_from(["begin", "extend", "undo", "state", "sweep", "probe"]), ANYTHING)
+@given(st.sampled_from(["begin", "extend", "undo", "state", "sweep", "probe", "lookup"]), ANYTHING)
 @settings(max_examples=examples(400))
 def test_whatever_is_no_request_is_refused_by_a_sentence(verb: str, given: Any) -> None:
     if given == {} and verb in ("state", "sweep"):

@@ -23,6 +23,7 @@ from chaos.cli import app
 from chaos.commands.on_kubernetes import Where
 from chaos.definitions.existing import load_existing
 from chaos.faults.fault import Fault
+from chaos.faults.kinds.node import NamesEvidence
 from chaos.hosts import oschaos_host
 from chaos.kubernetes import rights
 from chaos.providers.helper import PROVIDER, Unready
@@ -31,7 +32,7 @@ from chaos.run import on_target
 from chaos.targets.existing import helpers, mapping
 from chaos.targets.existing.compare import Sign
 from chaos.targets.existing.helpers import CALL, DIGEST, LAUNCH, PYTHON
-from chaos.targets.existing.hosts import PROGRAM, digest, named
+from chaos.targets.existing.hosts import PROGRAM, Hosts, digest, named
 from chaos.targets.existing.seen import seen_of
 from chaos.targets.existing.target import ExistingTarget
 
@@ -110,7 +111,7 @@ def test_a_helper_is_privileged_short_lived_and_where_the_pod_is(
     assert not any("$" in word for word in container["command"]), "Kubernetes would take it for a variable"
     assert zlib.decompress(base64.b64decode(program)) == Path(oschaos_host.__file__).read_bytes()
     said = json.loads(config)
-    assert said["nodes"] == {DATA: {"pod": uid}} and uid == pod["metadata"]["uid"]
+    assert said["nodes"] == {DATA: {"pod": uid, "data": "/data"}} and uid == pod["metadata"]["uid"]
     assert set(said["intents"]) <= set(oschaos_host.INTENTS) and "node.kill" not in said["intents"]
     assert job["metadata"]["labels"] == {helpers.RUN: RUN.lower(), helpers.NODE: DATA}
 
@@ -327,6 +328,30 @@ def test_the_launcher_leaves_what_is_still_written_down(
     running.terminate()
     assert running.wait(10) == 0
     assert (tmp_path / "proc/1/root/run/opensearch-chaos/u-1").is_dir()
+
+
+# ---- names ------------------------------------------------------------------------------------------------------
+
+
+def test_that_names_are_not_resolved_is_what_the_pods_own_servers_say(
+    lab: ExistingTarget, programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert lab.helpers is not None
+    lab.helpers.make(RUN, [DATA])
+    made = fault(lab, "node.dns_outage", target=f"node {DATA}", how="refuse")
+    (both,) = made.moves
+    assert both.move.arguments["intent"] == "node.dns_outage" and both.move.arguments["asked"] == {"how": "refuse"}
+    for answers, answered in (({"10.96.0.10": 0.01}, True), ({"10.96.0.10": None, "10.96.0.11": 0.2}, True),
+                              ({"10.96.0.10": None}, False), ({}, False)):  # fmt: skip
+        monkeypatch.setattr(Hosts, "call", lambda *_, told=answers, **__: {"ok": True, "answers": told})
+        evidence = made.evidence()
+        assert evidence.before(lab).proven is evidence.gone(lab).proven is answered
+        assert evidence.in_effect(lab).proven is evidence.held(lab).proven is not answered
+
+
+def test_evidence_about_names_that_nobody_can_ask_for_proves_nothing(lab: ExistingTarget) -> None:
+    evidence = NamesEvidence([DATA])
+    assert not any(look(lab).proven for look in (evidence.before, evidence.in_effect, evidence.still, evidence.gone))
 
 
 # ---- a machine that is cut off -----------------------------------------------------------------------------------

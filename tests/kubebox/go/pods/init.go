@@ -26,8 +26,12 @@ type program struct {
 	After   string
 }
 
-// Process 1 of a machine of the box: it mounts /proc, starts the programs that a file lists, and waits for whatever
-// becomes its child. The kernel ends all processes of the machine with it.
+// How long after its end a program of the list is started again.
+const again = time.Second
+
+// Process 1 of a machine of the box: it mounts /proc, starts the programs that a file lists, waits for whatever becomes
+// its child, and starts a program that has ended again, as systemd does on a machine of Kubernetes. The kernel ends all
+// processes of the machine with it.
 func supervise(arguments []string) error {
 	if len(arguments) != 2 {
 		return fmt.Errorf("init wants a list of programs and a folder for logs")
@@ -48,11 +52,12 @@ func supervise(arguments []string) error {
 	}
 	// held while a program is started: a child must not be reaped before its name is known
 	var starting sync.Mutex
-	names := map[int]string{}
+	running := map[int]program{}
+	start := func(each program) { begin(each, arguments[1], &starting, running) }
 	for _, each := range made.Programs {
-		go begin(each, arguments[1], &starting, names)
+		go start(each)
 	}
-	reap(&starting, names)
+	reap(&starting, running, start)
 	return nil
 }
 
@@ -76,7 +81,7 @@ func mountAll(mounts [][2]string) error {
 	return nil
 }
 
-func begin(each program, logs string, starting *sync.Mutex, names map[int]string) {
+func begin(each program, logs string, starting *sync.Mutex, running map[int]program) {
 	for each.After != "" {
 		if _, err := os.Stat(each.After); err == nil {
 			break
@@ -98,11 +103,11 @@ func begin(each program, logs string, starting *sync.Mutex, names map[int]string
 		fmt.Fprintf(log, "init could not start it: %v\n", err)
 		return
 	}
-	names[command.Process.Pid] = each.Name
+	running[command.Process.Pid] = each
 }
 
-// Wait for children for ever, and say on standard error which program of the list has ended, and how.
-func reap(starting *sync.Mutex, names map[int]string) {
+// Wait for children for ever. Say on standard error which program of the list has ended, and how, and start it again.
+func reap(starting *sync.Mutex, running map[int]program, start func(program)) {
 	ended := make(chan os.Signal, 64)
 	signal.Notify(ended, syscall.SIGCHLD)
 	for range ended {
@@ -110,8 +115,8 @@ func reap(starting *sync.Mutex, names map[int]string) {
 			var status syscall.WaitStatus
 			starting.Lock()
 			pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
-			name := names[pid]
-			delete(names, pid)
+			program, listed := running[pid]
+			delete(running, pid)
 			starting.Unlock()
 			if err == syscall.EINTR {
 				continue
@@ -119,8 +124,9 @@ func reap(starting *sync.Mutex, names map[int]string) {
 			if err != nil || pid <= 0 {
 				break
 			}
-			if name != "" {
-				fmt.Fprintf(os.Stderr, "%s ended: %s\n", name, how(status))
+			if listed {
+				fmt.Fprintf(os.Stderr, "%s ended: %s\n", program.Name, how(status))
+				time.AfterFunc(again, func() { start(program) })
 			}
 		}
 	}
