@@ -8,10 +8,11 @@ several clients write; meanwhile the index is flushed, and the replica copies th
 primary's place is taken away (``cancel`` with ``allow_primary``), the replica is promoted, and every id that was
 acknowledged by both copies is looked for. Busy processes make threads wait in the moment that matters.
 
-Prints a line for each loss, and one at the end. ``--record`` keeps it in ``reports/results/promotion-loss.json``.
-Needs root.
+Prints a line for each loss, and one at the end. ``--record`` keeps that in ``reports/results/promotion-loss.json``, and
+``--page`` makes the table of docs/replication.md of all that are kept. Needs root.
 
     python benchmarks/promotion_loss.py --opensearch 2.19.6 --minutes 60 [--record]
+    python benchmarks/promotion_loss.py --page
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -41,6 +42,8 @@ from chaos.targets.labs import provisioning
 from chaos.targets.labs.local import LocalLab
 
 FILE = RESULTS / "promotion-loss.json"
+PAGE = RESULTS.parents[1] / "docs" / "replication.md"
+BEGIN, END = "<!-- promotions: made by benchmarks/promotion_loss.py --page -->", "<!-- promotions end -->"
 TOPOLOGY = """\
 apiVersion: opensearch-chaos/v1
 kind: topology
@@ -206,19 +209,43 @@ def searched(version: str, minutes: float, seed: int) -> Search:
     return found
 
 
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Pure."""
+    lines = ["| OpenSearch | minutes | promotions | acknowledged by both copies | promotions with a loss | commit |"]
+    lines.append("|---|---|---|---|---|---|")
+    for row in rows:
+        lost = f"{len(row['lost'])} ({sum(count for _, count in row['lost'])} writes)" if row["lost"] else "none"
+        cells = (row["opensearch"], f"{row['seconds'] / 60:.0f}", row["cycles"], row["acknowledged"], lost)
+        lines.append(f"| {' | '.join(map(str, cells))} | {row['commit']} |")
+    return "\n".join(lines)
+
+
+def paged(text: str, rows: Sequence[dict[str, Any]]) -> str:
+    """A page with its table made anew. Pure."""
+    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+    return f"{text[:begin]}\n{table(rows)}\n{text[end:]}"
+
+
+def kept() -> list[dict[str, Any]]:
+    return list(json.loads(FILE.read_text())) if FILE.exists() else []
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--opensearch", default="2.19.6")
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--record", action="store_true")
+    parser.add_argument("--page", action="store_true")
     options = parser.parse_args()
+    if options.page:
+        PAGE.write_text(paged(PAGE.read_text(), kept()))
+        return
     found = searched(options.opensearch, options.minutes, options.seed)
     row = {**asdict(found), "seed": options.seed, "clients": CLIENTS, "bulk": BULK, "busy": BUSY, **machine()}
     print(json.dumps(row), flush=True)
     if options.record:
-        rows = json.loads(FILE.read_text()) if FILE.exists() else []
-        FILE.write_text(json.dumps([*rows, row], indent=1) + "\n")
+        FILE.write_text(json.dumps([*kept(), row], indent=1) + "\n")
 
 
 if __name__ == "__main__":
