@@ -1593,7 +1593,7 @@ def ended(name: str, why: str) -> Data:
             if not os.path.exists(ours(f"{name}.ended")):
                 note_end(name, "it was undone before it was begun", [])
             says = "its record is of an earlier boot, which took it away" if left else "nothing of this id was active"
-            if unlinked := unlink_fillers(lambda file: file == f"{PREFIX}{name}"):
+            if unlinked := fillers(lambda file: file == f"{PREFIX}{name}", remove_them=True):
                 says = f"{says}; removed {', '.join(unlinked)}"
             return {"ok": True, "active": False, "steps": [], "says": says}
         results = finish(record, why)
@@ -1637,17 +1637,17 @@ def strays(remove_them: bool) -> list[str]:
             found.append(f"table {table}")
             if remove_them:
                 run("nft", "delete", "table", "inet", table)
-    return found + unlink_fillers(lambda file: file[len(PREFIX) :] not in known, remove_them)
+    return found + fillers(lambda file: file[len(PREFIX) :] not in known, remove_them)
 
 
-def unlink_fillers(meant: Callable[[str], bool], remove_them: bool = True) -> list[str]:
+def fillers(meant: Callable[[str], bool], remove_them: bool) -> list[str]:
     """Fillers in the nodes' data folders that are meant by their names. A volume takes its filler along to where the
     next pod has it, and there is no record of it there."""
     found = []
     with contextlib.suppress(Refused):  # without a configuration there is no folder to look into
-        for path in {data_folder(node) for node in configuration()["nodes"].values()} - {None}:
+        for path in set(filter(None, map(data_folder, configuration()["nodes"].values()))):
             flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-            with contextlib.suppress(OSError), held(os.open(str(path), flags)) as directory:
+            with contextlib.suppress(OSError), held(os.open(path, flags)) as directory:
                 for file in os.listdir(directory):
                     if file.startswith(PREFIX) and meant(file):
                         found.append(f"filler {path}/{file}")
@@ -1709,14 +1709,14 @@ def node_facts(node: Data, config: Data) -> Data:
         told["why"] = error.why
     if "data" in node:
         with contextlib.suppress(OSError):
-            folder = data_folder(node) or node["data"]
+            folder, why = node["data"], {}
+            try:
+                folder, _ = own_file_system(node)
+            except Refused as error:
+                why = {"why": error.why}
             device = os.stat(folder).st_dev
             told["data"] = {"device": f"{os.major(device)}:{os.minor(device)}", **room(folder),
-                            "own_file_system": True}  # fmt: skip
-            try:
-                own_file_system(node)
-            except Refused as error:
-                told["data"].update(own_file_system=False, why=error.why)
+                            "own_file_system": not why, **why}  # fmt: skip
     told["groups"] = groups(node)
     told["intents"] = {intent: cannot(intent, node, config) for intent in INTENTS}
     return told
