@@ -28,17 +28,16 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import urllib3
-from admin_cost import RESULTS, machine
+from admin_cost import RESULTS, lab_of, machine
 
 from chaos.base.errors import ChaosError, LabError
 from chaos.base.waiting import wait_until
-from chaos.definitions import load_topology
-from chaos.opensearch.views import administer, await_green
-from chaos.run.options import new_lab_id
-from chaos.targets.labs import provisioning
+from chaos.opensearch.views import administer
 from chaos.targets.labs.local import LocalLab
 
 FILE = RESULTS / "promotion-loss.json"
@@ -175,37 +174,30 @@ def busy(count: int) -> Iterator[None]:
 
 
 def searched(version: str, minutes: float, seed: int) -> Search:
-    file = RESULTS.parent / ".promotion-loss.yaml"
-    file.write_text(TOPOLOGY.format(version=version))
-    try:
-        topology = load_topology(file)
-    finally:
-        file.unlink()
-    lab = LocalLab.create(topology, provisioning.parts(topology, print), id=new_lab_id())
-    print(f"lab {lab.id}", flush=True)
-    found, draw, began = Search(version), random.Random(seed), time.monotonic()
-    try:
-        lab.up()
-        await_green(lab, 120, stable=2)
-        with busy(BUSY):
-            while time.monotonic() < began + 60 * minutes:
-                try:
-                    acknowledged, lacking = cycle(lab, found.cycles + found.failed, draw)
-                except LabError as error:
-                    found.failed += 1
-                    print(f"cycle without a promotion: {error}", flush=True)
-                    continue
-                found.cycles, found.acknowledged = found.cycles + 1, found.acknowledged + acknowledged
-                found.seconds = round(time.monotonic() - began, 1)
-                if lacking:
-                    found.lost.append((found.cycles, len(lacking)))
-                    print(f"cycle {found.cycles}: {len(lacking)} of {acknowledged} lost: {lacking[:SHOWN]}", flush=True)
-                elif found.cycles % 20 == 0:
-                    print(f"{found.cycles} cycles, {found.acknowledged} acknowledged, {len(found.lost)} with a loss",
-                          flush=True)  # fmt: skip
-    finally:
-        for problem in lab.down():
-            print(f"could not: {problem}")
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "promotion-loss.yaml"
+        file.write_text(TOPOLOGY.format(version=version))
+        with lab_of(str(file)) as lab, busy(BUSY):
+            return cycles(lab, Search(version), minutes, random.Random(seed))
+
+
+def cycles(lab: LocalLab, found: Search, minutes: float, draw: random.Random) -> Search:
+    began = time.monotonic()
+    while time.monotonic() < began + 60 * minutes:
+        try:
+            acknowledged, lacking = cycle(lab, found.cycles + found.failed, draw)
+        except LabError as error:
+            found.failed += 1
+            print(f"cycle without a promotion: {error}", flush=True)
+            continue
+        found.cycles, found.acknowledged = found.cycles + 1, found.acknowledged + acknowledged
+        found.seconds = round(time.monotonic() - began, 1)
+        if lacking:
+            found.lost.append((found.cycles, len(lacking)))
+            print(f"cycle {found.cycles}: {len(lacking)} of {acknowledged} lost: {lacking[:SHOWN]}", flush=True)
+        elif found.cycles % 20 == 0:
+            count = f"{found.cycles} cycles, {found.acknowledged} acknowledged"
+            print(f"{count}, {len(found.lost)} with a loss", flush=True)
     return found
 
 

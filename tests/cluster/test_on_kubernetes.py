@@ -225,13 +225,19 @@ def test_a_killed_runner_leaves_no_machine_cordoned(box: Box, tmp_path: Path) ->
     assert code == Exit.PASS, output
 
 
-def test_a_killed_runner_leaves_no_pod_held(box: Box, tmp_path: Path) -> None:
+def holding(box: Box, folder: Path) -> tuple[Api, Path, dict[str, str], Cli]:
+    """A run that holds a pod down, with its target's file and the pods' uids of before."""
     api = box.api()
     assert wait_until(lambda: whole(api), 120, every=0.5)
-    file, before = target(box, tmp_path), uids(api)
-    running = Cli("run", experiment(tmp_path, "node.stop: {target: node b-data}"), "--on", file, "--yes",
-                  "--out", tmp_path / "run")  # fmt: skip
+    file, before = target(box, folder), uids(api)
+    asked = experiment(folder, "node.stop: {target: node b-data}")
+    running = Cli("run", asked, "--on", file, "--yes", "--out", folder / "run")
     assert wait_until(lambda: bool(held(api)), 150, every=0.1)
+    return api, file, before, running
+
+
+def test_a_killed_runner_leaves_no_pod_held(box: Box, tmp_path: Path) -> None:
+    api, _, before, running = holding(box, tmp_path)
     running.signal(signal.SIGKILL)
     running.process.wait(20)
     assert wait_until(lambda: not held(api), 60, every=0.2), "the keeper undoes it"
@@ -242,14 +248,9 @@ def test_a_killed_runner_leaves_no_pod_held(box: Box, tmp_path: Path) -> None:
 
 
 def test_another_machine_takes_back_what_a_dead_run_and_its_dead_keeper_hold(box: Box, tmp_path: Path) -> None:
-    api = box.api()
-    assert wait_until(lambda: whole(api), 120, every=0.5)
-    file, before = target(box, tmp_path), uids(api)
-    running = Cli("run", experiment(tmp_path, "node.stop: {target: node b-data}"), "--on", file, "--yes",
-                  "--out", tmp_path / "run")  # fmt: skip
-    assert wait_until(lambda: bool(held(api)), 150, every=0.1)
+    api, file, before, running = holding(box, tmp_path)
     killed_with_helpers(running, tmp_path)
-    assert held(api), "nobody is there to undo it"
+    assert held(api), "its keeper is dead too"
     code, output = recovered_elsewhere(file, tmp_path)
     assert code == Exit.PASS and not held(api), output
     assert wait_until(lambda: whole(api), 150, every=0.5) and uids(api) == before
@@ -258,7 +259,7 @@ def test_another_machine_takes_back_what_a_dead_run_and_its_dead_keeper_hold(box
 
 
 def test_a_planted_weakness_fails_there(box: Box, tmp_path: Path) -> None:
-    """Writes to the primaries of a paused node hang until it is noticed: nobody who wants nine of ten gets them."""
+    """Writes to the primaries of a paused node hang until it is noticed: less than nine of ten are answered."""
     api = box.api()
     assert wait_until(lambda: whole(api), 120, every=0.5)
     asked = experiment(tmp_path, "node.pause: {target: node b-data}")
@@ -279,12 +280,7 @@ def test_where_nothing_is_done_nothing_is_found(box: Box, tmp_path: Path, number
 
 
 def test_an_eviction_by_somebody_else_ends_the_run_and_is_named(box: Box, tmp_path: Path) -> None:
-    api = box.api()
-    assert wait_until(lambda: whole(api), 120, every=0.5)
-    file = target(box, tmp_path)
-    running = Cli("run", experiment(tmp_path, "node.stop: {target: node b-data}"), "--on", file, "--yes",
-                  "--out", tmp_path / "run")  # fmt: skip
-    assert wait_until(lambda: bool(held(api)), 150, every=0.1)
+    api, file, _, running = holding(box, tmp_path)
     manager = _in_zone(file, "b", "cluster_manager")
     assert api.evict(SEARCH, manager)[0] == 201
     code, output = running.end(240)
