@@ -71,6 +71,12 @@ def text_of(path: str, most: int = 1 << 20) -> str:
         return file.read(most).strip()
 
 
+def put(path: str, text: str) -> None:
+    """Write into a file of the kernel."""
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)
+
+
 def boot() -> str:
     return text_of("/proc/sys/kernel/random/boot_id")
 
@@ -424,13 +430,17 @@ def unit_shows(unit: str, name: str) -> str:
 
 
 def members(pod: str) -> Iterator[int]:
-    """The processes of a pod: a kubelet puts them into control groups that are named by its uid (systemd's take no
-    hyphen)."""
-    names = (f"pod{pod}", f"pod{pod.replace('-', '_')}")
+    """The processes of a pod."""
     for pid in sorted(int(each) for each in os.listdir("/proc") if each.isdigit()):
         with contextlib.suppress(OSError):
-            if any(name in text_of(f"/proc/{pid}/cgroup") for name in names):
+            if is_of_pod(pod, text_of(f"/proc/{pid}/cgroup")):
                 yield pid
+
+
+def is_of_pod(pod: str, group: str) -> bool:
+    """Whether a control group's name is that of a pod: a kubelet names it by the pod's uid, in which systemd's names
+    take no hyphen."""
+    return f"pod{pod}" in group or f"pod{pod.replace('-', '_')}" in group
 
 
 def node_process(node: Data, strict: bool = False) -> Data | None:
@@ -479,8 +489,8 @@ def start_node(node: Data) -> None:
 
 
 def oom_score(score: str) -> None:
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
-        file.write(score)
+    with contextlib.suppress(OSError):
+        put("/proc/self/oom_score_adj", score)
 
 
 # --- Steps: make, undo, measure. Undo is idempotent, whether the step was made or not, and writes nothing -------------
@@ -706,8 +716,7 @@ def value_of(step: Data) -> str | None:
 
 def set_value(step: Data, value: str) -> None:
     try:
-        with open(step["path"], "w", encoding="ascii") as file:
-            file.write(value if step["device"] is None else f"{step['device']} {value}")
+        put(step["path"], value if step["device"] is None else f"{step['device']} {value}")
     except OSError as error:
         raise Refused(f"the kernel takes no {value} in {step['path']}: {error.strerror}") from error
 
@@ -734,6 +743,48 @@ def undo_value(step: Data) -> Data:
 def measure_value(step: Data) -> Data:
     held = value_of(step)
     return {"there": held == step["ours"], "value": held, "before": step["before"]}
+
+
+def make_exhaustion(step: Data) -> None:
+    """A limit of version 2 that is below what is used ends the node's process itself. One of version 1 is not taken
+    then: so the limit is first a bit above it, and a process of ours in the node's group takes the rest."""
+    if step["version"] == 2:
+        set_value(step, step["ours"])
+    else:
+        set_value(step, step["first"])
+        if (eater := os.fork()) == 0:
+            with contextlib.suppress(OSError, MemoryError):
+                eat(step)
+            os._exit(0)
+        until(lambda: same(step) is None, EATING_SECONDS)
+        os.kill(eater, signal.SIGKILL)
+        os.waitpid(eater, 0)
+    if not until(lambda: same(step) is None, EATING_SECONDS):
+        raise Refused("the kernel did not end the node's process")
+    if not until(lambda: lowered(step), EATING_SECONDS):
+        raise Refused(f"{step['path']} became {value_of(step)} instead of {step['ours']}")
+
+
+def eat(step: Data) -> None:
+    """Take memory in the node's control group until its process is gone, and never so much that the pod would lack any
+    without it. The kernel chooses whom it ends, and by this score not us."""
+    put(f"{step['group']}/cgroup.procs", str(os.getpid()))
+    oom_score("-1000")
+    taken: list[bytes] = []
+    while same(step) is not None and len(taken) << 20 < step["eaten"]:
+        taken.append(b"x" * (1 << 20))
+    time.sleep(EATING_SECONDS)  # hold it: the process that wants more now may be the node's
+
+
+def lowered(step: Data) -> bool:
+    with contextlib.suppress(Refused):  # as long as more is used than that, which is freed now
+        set_value(step, step["ours"])
+    return bool(value_of(step) == step["ours"])
+
+
+def undo_exhaustion(step: Data) -> Data:
+    first = step["version"] == 1 and value_of(step) == step["first"]  # we were ended in between
+    return undo_value({**step, "ours": step["first"]} if first else step)
 
 
 def mounted(path: str) -> list[str]:
@@ -770,6 +821,7 @@ STEPS = {
     "qdisc": Step(lambda step: run("tc", "-batch", "-", given=step["text"]), undo_qdisc, measure_qdisc),
     "filler": Step(make_filler, undo_filler, measure_filler),
     "value": Step(make_value, undo_value, measure_value),
+    "exhaustion": Step(make_exhaustion, undo_exhaustion, measure_value),
     # the kernel refuses while files are open for writing
     "mount": Step(lambda step: run("mount", "-o", "remount,ro", step["path"]), undo_mount,
                   lambda step: {"there": "ro" in mounted(step["path"])}),
@@ -886,7 +938,9 @@ def control_group(node: Data, controller: str) -> tuple[int, str]:
                 continue  # version 1 has the controller
             raise Refused(f"the node has no control group of its own for {controller}", "run it in a unit of its own")
         for other in map(int, text_of(f"{group}/cgroup.procs").split()):
-            if "pod" not in node and not descends(other, pid):  # what else is in a node's container is the node's
+            if "pod" in node or measures(other):  # what else is in a node's container is the node's
+                continue
+            if not descends(other, pid):
                 raise Refused(f"process {other} is in the node's control group too, and would be hit")
         return (1 if kind == "cgroup" else 2), group
     raise Refused(f"there is no controller {controller} for the node", "run it in a unit of its own")
@@ -906,6 +960,16 @@ def groups(node: Data) -> Data:
                 found["accounting"] = control_group(node, "cpuacct")[1]
             told[controller] = found
     return told
+
+
+MEASURES = "oschaos-measure"
+"""What a process of ours is called (comm, 15 characters) that measures in a node's control group for a moment."""
+
+
+def measures(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return text_of(f"/proc/{pid}/comm") == MEASURES
+    return False
 
 
 def descends(pid: int, ancestor: int) -> bool:
@@ -942,21 +1006,79 @@ def plan_memory(ask: Data, node: Data, config: Data) -> list[Data]:
     return [value(f"{group}/{file}", str(ask["bytes"] // page * page))]
 
 
-def plan_disk_slow(ask: Data, node: Data, config: Data) -> list[Data]:
-    _, device = own_file_system(node)
-    version, group = control_group(node, "blkio" if os.path.exists("/sys/fs/cgroup/blkio") else "io")
+def io_group(node: Data) -> tuple[int, str]:
+    """Version and folder of the control group by which what a node reads and writes is limited."""
+    return control_group(node, "blkio" if os.path.exists("/sys/fs/cgroup/blkio") else "io")
+
+
+def disk_of(device: int) -> str:
+    """Where the kernel tells of the whole disk that a file system is on: limits are of whole disks."""
     disk = os.path.realpath(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
     if not os.path.exists(disk):
         raise Refused("the data folder is on no block device")
-    if os.path.exists(f"{disk}/partition"):
-        disk = os.path.dirname(disk)  # limits are of whole disks; only this node's control group is limited
-    key, rate = text_of(f"{disk}/dev"), ask["rate"]
+    return os.path.dirname(disk) if os.path.exists(f"{disk}/partition") else disk
+
+
+NO_IO_LIMIT = "rbps=max wbps=max riops=max wiops=max"
+
+
+def plan_disk_slow(ask: Data, node: Data, config: Data) -> list[Data]:
+    """Only this node's control group is limited."""
+    _, device = own_file_system(node)
+    version, group = io_group(node)
+    key, rate = text_of(f"{disk_of(device)}/dev"), ask["rate"]
+    ways = ("read", "write") if ask.get("reads", True) else ("write",)
     if version == 1:
-        return [value(f"{group}/blkio.throttle.{way}_bps_device", str(rate), key, "0") for way in ("read", "write")]
-    unlimited = "rbps=max wbps=max riops=max wiops=max"
-    before = value(f"{group}/io.max", "", key, unlimited)["before"]
-    ours = re.sub(r"\b([rw])bps=\w+", rf"\1bps={rate}", before)
-    return [value(f"{group}/io.max", ours, key, unlimited)]
+        return [value(f"{group}/blkio.throttle.{way}_bps_device", str(rate), key, "0") for way in ways]
+    before = value(f"{group}/io.max", "", key, NO_IO_LIMIT)["before"]
+    ours = re.sub(rf"\b([{''.join(way[0] for way in ways)}])bps=\w+", rf"\1bps={rate}", before)
+    return [value(f"{group}/io.max", ours, key, NO_IO_LIMIT)]
+
+
+def write_limit(node: Data, device: int) -> int | None:
+    """Bytes per second that a node may write to its disk; None: as many as it can, or nothing is known of it."""
+    with contextlib.suppress(Refused, OSError):
+        version, group = io_group(node)
+        key = text_of(f"{disk_of(device)}/dev")
+        if version == 1:
+            file = f"{group}/blkio.throttle.write_bps_device"
+            return int(value_of({"path": file, "device": key, "unset": "0"}) or 0) or None
+        held = value_of({"path": f"{group}/io.max", "device": key, "unset": NO_IO_LIMIT}) or ""
+        found = re.search(r"\bwbps=(\d+)", held)
+        return int(found[1]) if found else None
+    return None
+
+
+NO_START = 64 << 20
+"""Bytes in which a container begins, and no node of OpenSearch can start."""
+SPARE = 64 << 20
+"""What a node may take between the look at it and its limit."""
+EATING_SECONDS = 15
+
+
+def plan_exhaustion(ask: Data, node: Data, config: Data) -> list[Data]:
+    """The limit is the pod's: its kubelet starts the container again, in a control group of its own, and it must lack
+    memory there too."""
+    if "pod" not in node:
+        raise Refused("memory is taken from a pod alone", "ask for memory.limit")
+    if len(text_of("/proc/swaps").splitlines()) > 1:
+        raise Refused("the machine has swap: what a node lacks would be swapped out", "swapoff -a")
+    version, group = control_group(node, "memory")
+    above = os.path.dirname(group)
+    if not is_of_pod(node["pod"], os.path.basename(above)):
+        raise Refused(f"{above} is not the control group of the pod")
+    step = value(f"{above}/{'memory.limit_in_bytes' if version == 1 else 'memory.max'}", str(NO_START))
+    held = 0
+    if version == 1:
+        counts = dict(line.split() for line in text_of(f"{above}/memory.stat").splitlines())
+        held = int(text_of(f"{above}/memory.usage_in_bytes"))
+        held -= int(counts["total_active_file"]) + int(counts["total_inactive_file"])
+        if held < 4 * SPARE:
+            raise Refused(f"the pod holds {held >> 20} MiB only: what is not a node that has started is left alone")
+    page = os.sysconf("SC_PAGE_SIZE")
+    first, eaten = (held + SPARE) // page * page, SPARE + held // 4
+    return [{**step, **running(node), "step": "exhaustion", "version": version, "group": group, "first": str(first),
+             "eaten": eaten}]  # fmt: skip
 
 
 def sockets(pid: int | str) -> Iterator[tuple[str, int, str, int, str, str]]:
@@ -1257,9 +1379,10 @@ INTENTS = {
         "a file fills the data folder's file system until leave_bytes are free, or this share of it is used",
         "the file is removed", plan_filler, {}, {"leave_bytes": whole(0, 2**50), "share": number(0.01, 1)}),
     "disk.slow": Intent(
-        "reads and writes of the node's control group to its disk: bytes per second each (version 1: not what is "
-        "written back later by the kernel)", "the limits that were there, if they are still ours",
-        plan_disk_slow, {"rate": RATE}, {}, trial={"rate": 1024}),
+        "reads (unless reads is false) and writes of the node's control group to its disk: bytes per second each "
+        "(version 1: not what is written back later by the kernel)",
+        "the limits that were there, if they are still ours",
+        plan_disk_slow, {"rate": RATE}, {"reads": YES_OR_NO}, trial={"rate": 1024}),
     "disk.read_only": Intent(
         "mount -o remount,ro; the kernel refuses while a file is open for writing, as it is while a node runs",
         "mount -o remount,rw", plan_mount, {}, {}, ("mount",)),
@@ -1270,6 +1393,9 @@ INTENTS = {
         "limit of the node's control group; beyond it the kernel kills (kill) or slows (slow, version 2 only)",
         "the limit that was there, if it is still ours", plan_memory, {"bytes": whole(1 << 20, 2**50)},
         {"beyond": one_of("kill", "slow")}, trial={"bytes": 1 << 20}),
+    "node.out_of_memory": Intent(
+        "limit of the pod's control group, so low that the kernel ends the node's process, and that of each container "
+        "which its kubelet starts", "the limit that was there, if it is still ours", plan_exhaustion, {}, {}),
 }  # fmt: skip
 PROBES = {  # each is tried in a network namespace that ends with it
     "nf_tables": ("nft", "add", "table", "inet", "probe"),
@@ -1391,8 +1517,7 @@ def outlive_pod() -> None:
             continue
         these = (each for each in first if each and set(each.split(",")) <= set(options.split(",")))
         group = first.get("" if kind == "cgroup2" else next(these, "none"), "/")
-        with open(f"{root}{before.split()[4]}{group}/cgroup.procs", "w", encoding="ascii") as file:
-            file.write("0")
+        put(f"{root}{before.split()[4]}{group}/cgroup.procs", "0")
 
 
 def watch(name: str) -> None:
@@ -1725,13 +1850,14 @@ def node_facts(node: Data, config: Data) -> Data:
 def probe(given: Any) -> Data:
     """Measure on the node's disk, by a process of its own: one that the disk keeps waiting ends by no signal."""
     ask = checked(given, {"node": NODE, "do": one_of("look", "write"), "within": number(0.1, 60)},
-                  {"size": whole(1, 1 << 24), "count": whole(1, 64)})  # fmt: skip
+                  {"size": whole(1, 1 << 24), "count": whole(1, 64), "as_node": YES_OR_NO})  # fmt: skip
     config = configuration()
     node = named(ask["node"], config)
     if not any(intent.startswith("disk.") for intent in config["intents"]):
         raise Refused("the configuration allows no fault of the disk, and so no measurement on it")
     path, device = own_file_system(node)
     user = (node_process(node) or {"user": os.stat(path).st_uid})["user"]
+    where = {"path": path, "device": device, "group": io_group(node)[1] if ask.get("as_node") else None}
     reading, writing = os.pipe()
     if (child := os.fork()) == 0:
         try:
@@ -1739,7 +1865,7 @@ def probe(given: Any) -> Data:
             nothing = os.open(os.devnull, os.O_RDWR)
             for descriptor in (0, 1, 2):  # else ssh would wait for it
                 os.dup2(nothing, descriptor)
-            os.write(writing, json.dumps(measured(ask, {"path": path, "device": device}, user)).encode())
+            os.write(writing, json.dumps(measured(ask, where, user)).encode())
         finally:
             os._exit(0)
     os.close(writing)
@@ -1750,14 +1876,19 @@ def probe(given: Any) -> Data:
     os.waitpid(child, 0)
     if not said:
         raise Refused("the measurement ended without a word")
-    return {"ok": True, **json.loads(said)}
+    limited = {"write_limit": write_limit(node, device)} if ask["do"] == "look" else {}
+    return {"ok": True, **json.loads(said), **limited}
 
 
 def measured(ask: Data, step: Data, user: int) -> Data:
     """``look``: what is used, and by fillers of ours. ``write``: seconds for so many writes of so many bytes, each on
     disk before the next, into a new file without a name: it ends with us. As the node's user, since root may have more
-    room. ``errno`` of what was refused."""
+    room, and where a ``group`` is given in that, with its limits; ``device_bytes``: all that was written to the disk
+    meanwhile, by others too. ``errno`` of what was refused."""
     try:
+        if step["group"] is not None:
+            put("/proc/self/comm", MEASURES)
+            put(f"{step['group']}/cgroup.procs", str(os.getpid()))
         with inside(step) as directory:
             if ask["do"] == "look":
                 fillers = [file for file in os.listdir(directory) if file.startswith(PREFIX)]
@@ -1766,16 +1897,24 @@ def measured(ask: Data, step: Data, user: int) -> Data:
             os.setgroups([])
             os.setgid(os.fstat(directory).st_gid)
             os.setuid(user)
-            began = time.monotonic()
+            began, before = time.monotonic(), written_to(step["device"])
             file = os.open(".", os.O_TMPFILE | os.O_RDWR, 0o600, dir_fd=directory)
         for _ in range(ask.get("count", 1)):
             left = os.urandom(ask.get("size", 4096))
             while left:
                 left = left[os.pwrite(file, left, ask.get("size", 4096) - len(left)) :]
             os.fsync(file)
-        return {"seconds": time.monotonic() - began}
+        return {"seconds": time.monotonic() - began, "device_bytes": written_to(step["device"]) - before}
     except OSError as error:
         return {"errno": error.errno or errno.ENOENT}
+
+
+def written_to(device: int) -> int:
+    """Bytes that were written to a block device since it is there (its sectors are of 512 bytes); of what is none, 0.
+    Kernel documentation, block/stat."""
+    with contextlib.suppress(OSError):
+        return 512 * int(text_of(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/stat").split()[6])
+    return 0
 
 
 DNS_PORT = 53

@@ -20,8 +20,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -176,7 +176,8 @@ def _joined(ways: Ways, folder: Path) -> socket.socket | None:
     made = socket.socket(socket.AF_UNIX)
     made.settimeout(START_SECONDS)
     try:
-        made.connect(_at(_socket(ways, folder)))
+        with _at(_socket(ways, folder)) as place:
+            made.connect(place)
         if made.recv(len(READY)) == READY:
             made.setblocking(False)  # with a timeout Python waits for it even where MSG_DONTWAIT says not to
             return made
@@ -186,12 +187,17 @@ def _joined(ways: Ways, folder: Path) -> socket.socket | None:
     return None
 
 
-def _at(path: Path) -> str:
+@contextmanager
+def _at(path: Path) -> Iterator[str]:
     """A path for a Unix socket, of which the kernel takes 107 bytes: by this folder's descriptor where it is longer."""
     if len(os.fsencode(path)) <= 107:
-        return str(path)
-    descriptor = os.open(path.parent, os.O_PATH | os.O_CLOEXEC)  # stays open: a few, for this process's life
-    return f"/proc/self/fd/{descriptor}/{path.name}"
+        yield str(path)
+        return
+    descriptor = os.open(path.parent, os.O_PATH | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{path.name}"
+    finally:
+        os.close(descriptor)
 
 
 def _started(ways: Ways, folder: Path) -> socket.socket:
@@ -234,7 +240,8 @@ def main(arguments: list[str]) -> int:
         return 1
     given.socket.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX) as server:
-        server.bind(_at(given.socket))
+        with _at(given.socket) as place:
+            server.bind(place)
         os.chmod(given.socket, 0o600)
         server.listen()
         try:

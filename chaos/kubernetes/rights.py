@@ -67,6 +67,7 @@ OF_KINDS = {
     "node.restart kill": (FIND, DELETE),
     "node.restart orderly": (FIND, EVICT),
     "node.isolation": (WHO_ELSE,),
+    "node.out_of_memory": (FIND,),
     "node.drain": (
         FIND,
         EVICT,

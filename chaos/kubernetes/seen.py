@@ -50,6 +50,8 @@ class Pod:
     disrupted: str | None = None
     waits: str = ""
     """Why its container does not run, in Kubernetes's word, such as ErrImagePull."""
+    ended: tuple[str, str] | None = None
+    """How its container ended last, in Kubernetes's word, such as OOMKilled, and when; None: it never has."""
 
     @property
     def keeps(self) -> bool:
@@ -202,8 +204,9 @@ def _pod(item: Mapping[str, Any], zones: Mapping[str, str]) -> Pod:
     owner = next((each for each in meta.get("ownerReferences") or () if each["kind"] == "StatefulSet"), None)
     containers = spec["containers"]
     container = next((each for each in containers if each["name"] == OPENSEARCH), containers[0])
-    told = {each["name"]: each.get("state") or {} for each in status.get("containerStatuses") or ()}
-    state = told.get(container["name"], {})
+    told = {each["name"]: each for each in status.get("containerStatuses") or ()}.get(container["name"], {})
+    state = told.get("state") or {}
+    ended = state.get("terminated") or (told.get("lastState") or {}).get("terminated")
     disrupted = conditions.get("DisruptionTarget", {})
     machine = spec.get("nodeName")
     return Pod(
@@ -223,6 +226,7 @@ def _pod(item: Mapping[str, Any], zones: Mapping[str, str]) -> Pod:
         labels={str(key): str(value) for key, value in (meta.get("labels") or {}).items()},
         disrupted=printable(disrupted.get("reason", "")) if disrupted.get("status") == "True" else None,
         waits=printable(next(iter(state.values())).get("reason") or "") if state and "running" not in state else "",
+        ended=None if ended is None else (printable(ended.get("reason") or ""), str(ended.get("finishedAt"))),
     )
 
 

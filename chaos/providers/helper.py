@@ -9,20 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from chaos.base.errors import FaultError, Lacking
+from chaos.faults.effects import NodeEffects
 from chaos.faults.evidence import Evidence
 from chaos.faults.fault import Grade
 from chaos.faults.kinds.cluster_manager import QuorumLoss
-from chaos.faults.kinds.disk import DiskFull
+from chaos.faults.kinds.disk import DiskFull, DiskSlow
 from chaos.faults.kinds.network import NetworkDrop, NetworkLatency, NetworkLoss, NetworkRefuse, NetworkReset
 from chaos.faults.kinds.node import NamesEvidence, NodeDnsOutage, NodeIsolation, NodePause
-from chaos.faults.kinds.resources import NodeCpuStarvation
+from chaos.faults.kinds.resources import NodeCpuStarvation, NodeOutOfMemory
 from chaos.faults.moves import Reversible, operation
 from chaos.faults.offers import Aim, Means, Provider
 from chaos.faults.seconded import Seconded
+from chaos.kubernetes.seen import Pod
 from chaos.providers import ssh
-from chaos.providers.kubernetes import meant
+from chaos.providers.kubernetes import BACK_SECONDS, meant
 from chaos.providers.kubernetes import there as on_pods
 from chaos.targets.existing.helpers import Helpers
+from chaos.targets.existing.pods import FRESH_SECONDS, said
 from chaos.targets.existing.target import ExistingTarget
 from chaos.targets.protocol import Lab
 
@@ -36,6 +39,10 @@ KUBELET_PORT = 10250
 UNREADY_SECONDS = 150.0
 """After 50 s without a word of its kubelet a machine is not ready (kube-controller-manager,
 --node-monitor-grace-period), which is looked at every 5 s; many clusters wait longer."""
+KILLED = "OOMKilled"
+"""What a kubelet calls the end of a container whose process the kernel ended for want of memory."""
+BACKOFF_SECONDS = 300.0
+"""The longest that a kubelet waits before it starts a container again that has failed (CrashLoopBackOff)."""
 DNS_SECONDS = 1.0
 """Within which a DNS server of the cluster's own answers one question."""
 GONE = "the tables are deleted, or go with the pod"
@@ -120,6 +127,77 @@ PROVIDER.carries_out(
     undoing="the file is removed; OpenSearch lifts what it blocked by itself",
     needs=NEEDS,
 )(ssh.full)
+
+
+PROVIDER.carries_out(
+    DiskSlow,
+    mechanism="limit of what the container's control group writes to the volume of the node's pod (version 1 "
+    "blkio.throttle.write_bps_device, version 2 io.max), by a helper pod on its machine",
+    undoing="the limit that was there, if it is still ours; or it goes with the container",
+    needs=NEEDS,
+    proof=ssh.OWN_BURSTS,
+    differs=f"{ssh.OWN_WRITES}; a container that is started again has no limit",
+)(ssh.slow)
+
+
+@PROVIDER.carries_out(
+    NodeOutOfMemory,
+    mechanism="limit of the pod's control group, by a helper pod on its machine, so low that the kernel ends the "
+    "node's process (version 1: a small process in its group takes the rest first), and that of each container which "
+    "the kubelet starts meanwhile",
+    undoing="the limit that was there, if it is still ours; the kubelet starts the container again, after the wait "
+    "that it has come to (CrashLoopBackOff: 5 minutes at most)",
+    needs=NEEDS,
+    grade=Grade.EFFECT,
+    proof="none of them answers, and the others have none as a member, while the API server says that the container of "
+    "the same pod has ended since, OOMKilled; later it runs and is ready, and they answer and are members",
+    differs="the limit is the pod's, so its other containers lack memory too",
+)
+def out_of_memory(fault: NodeOutOfMemory, aim: Aim) -> Means:
+    begun: dict[str, Pod] = {}
+
+    def read(lab: Lab) -> tuple[Reversible, ...]:
+        begun.update(meant(on_pods(lab), aim.nodes, fault.kind))
+        return ssh.of_run(moves, lab)
+
+    moves = tuple(ssh.on_each(aim, fault.kind))
+    return Means(moves, read=read, evidence=lambda own: OutOfMemory(NodeEffects(aim.nodes), begun))
+
+
+class OutOfMemory(Seconded):
+    """Nodes that are dead as others see it, and whose pods' containers the kernel has ended for want of memory.
+
+    ``begun``: node → its pod when the fault began.
+    """
+
+    what, expected = "the API server says", f"each container has ended, {KILLED}, in the same pod"
+
+    def __init__(self, own: Evidence, begun: Mapping[str, Pod]) -> None:
+        super().__init__(own)
+        self.gone_deadline = BACKOFF_SECONDS + BACK_SECONDS
+        self._begun = begun
+
+    def word(self, lab: Lab, *, over: bool) -> tuple[str, bool]:
+        pods = on_pods(lab)
+        seen = pods.look(fresh=FRESH_SECONDS).pods
+        found = {node: seen.get(pods.of_nodes[node]) for node in self._begun}
+        well = bool(found) and all(self._fits(node, pod, over) for node, pod in found.items())
+        return "; ".join(f"{node}: {_ended(pod)}" for node, pod in found.items()), well
+
+    def _fits(self, node: str, pod: Pod | None, over: bool) -> bool:
+        """A container that is being started for a moment has not come back: it is not ready."""
+        if pod is None:
+            return False
+        if over:
+            return pod.runs and pod.ready and not pod.ending
+        before = self._begun[node]
+        ended = pod.ended is not None and pod.ended != before.ended and pod.ended[0] == KILLED
+        return pod.uid == before.uid and ended and not pod.ready
+
+
+def _ended(pod: Pod | None) -> str:
+    last = None if pod is None or pod.ended is None else f", ended last {pod.ended[1]} ({pod.ended[0] or 'no reason'})"
+    return f"{said(pod)}{last or ''}"
 
 
 @PROVIDER.carries_out(

@@ -17,7 +17,7 @@ from chaos.base.errors import ChaosError, FaultError, Lacking
 from chaos.faults.evidence import Evidence
 from chaos.faults.fault import Grade, Link
 from chaos.faults.kinds.cluster_manager import QuorumLoss
-from chaos.faults.kinds.disk import DiskFull
+from chaos.faults.kinds.disk import DiskFull, DiskSlow, SlowEvidence
 from chaos.faults.kinds.network import NetworkDrop, NetworkLatency, NetworkLoss, NetworkRefuse, NetworkReset
 from chaos.faults.kinds.node import NodeKill, NodePause, NodeRestart, NodeStop
 from chaos.faults.kinds.resources import NodeCpuStarvation
@@ -228,6 +228,28 @@ def starve(fault: NodeCpuStarvation, aim: Aim) -> Means:
 def full(fault: DiskFull, aim: Aim) -> Means:
     asked = {"leave_bytes": 0} if fault.share is None else {"share": fault.share}
     return means(on_each(aim, "disk.full", **asked))
+
+
+OWN_WRITES = "what the kernel writes back later by itself is not limited by control groups of version 1"
+OWN_BURSTS = "fsync'd bursts of a process in the node's own control group take as long as the rate says"
+
+
+@PROVIDER.carries_out(
+    DiskSlow,
+    mechanism="limit of what the node's control group writes to its disk (version 1 blkio.throttle.write_bps_device, "
+    "version 2 io.max), by the program on its host",
+    undoing="the limit that was there, if it is still ours",
+    needs=NEEDS,
+    proof=OWN_BURSTS,
+    differs=OWN_WRITES,
+)
+def slow(fault: DiskSlow, aim: Aim) -> Means:
+    def by_the_node(own: Evidence) -> Evidence:
+        assert isinstance(own, SlowEvidence)
+        own.by_others = False
+        return own
+
+    return means(on_each(aim, "disk.slow", rate=int(fault.write), reads=False), evidence=by_the_node)
 
 
 # ---- links ------------------------------------------------------------------------------------------------

@@ -91,7 +91,8 @@ def pod(tmp_path: Path) -> Iterator[Pod]:
         (tmp_path / part).mkdir(parents=True)
     for part in (tmp_path, *tmp_path.rglob("*")):
         part.chmod(0o755)
-    intents = ["node.pause", "network.drop", "node.isolation", "node.dns_outage", "disk.full"]
+    intents = ["node.pause", "network.drop", "node.isolation", "node.dns_outage", "disk.full",
+               "node.out_of_memory"]  # fmt: skip
     nodes = {"es-1": {"pod": uid, "data": f"{tmp_path}/data"}, "part": {"pod": uid, "data": "/etc/resolv.conf"}}
     config = {"nodes": nodes, "intents": intents, "longest": 600, "peers": ["10.9.9.0/24"]}
     (tmp_path / "etc" / "oschaos-host.json").write_text(json.dumps(config))
@@ -240,6 +241,72 @@ def test_a_file_that_came_along_with_a_volume_is_removed_by_its_name(pod: Pod) -
     assert "removed filler" in pod.call("undo", run="r1", id="f9")["says"]
     assert [each.name for each in pod.volume.iterdir()] == [f"{PREFIX}r2_f9"]
     assert pod.call("sweep")["strays"] and list(pod.volume.iterdir()) == []
+
+
+CONTAINER = "container"
+HUNGRY = "import sys, time; held = b'x' * (int(sys.argv[1]) << 20); print('up', flush=True); time.sleep(600)"
+
+
+@pytest.fixture
+def memory(pod: Pod) -> Iterator[Path]:
+    """Control groups of version 1 for the pod's memory: the pod's, and in it that of a container with a node, which
+    holds 300 MiB."""
+    above = Path("/sys/fs/cgroup/memory") / pod.group.parent.name
+    if not above.parent.is_dir():
+        pytest.skip("this machine has no control groups of version 1")
+    mine = above / pod.group.name
+    for each in (above, mine, mine / CONTAINER):
+        each.mkdir()
+    pod.node.kill()
+    pod.node.wait()
+    pod.node = hungry(pod, mine, 300, MAIN_CLASS)
+    yield mine
+    pod.node.kill()
+    pod.node.wait()
+    for each in (mine / CONTAINER, mine, above):
+        eventually(lambda each=each: removed(each))
+
+
+def hungry(pod: Pod, group: Path, size: int, *words: str) -> subprocess.Popen[bytes]:
+    """A process in the pod's container that takes so many MiB, and has them when this returns, or was ended."""
+    groups = within(group / CONTAINER, within(pod.group, [PYTHON, "-c", HUNGRY, str(size), *words]))
+    made = subprocess.Popen(groups, stdout=subprocess.PIPE)
+    assert made.stdout is not None
+    made.stdout.readline()
+    made.stdout.close()
+    return made
+
+
+def test_a_node_is_ended_for_want_of_memory_and_so_is_what_is_started_after_it(pod: Pod, memory: Path) -> None:
+    limit, beside = memory / "memory.limit_in_bytes", hungry(pod, memory, 1)
+    before = limit.read_text()
+    begun = pod.begin("node.out_of_memory")
+    assert begun["ok"] and begun["steps"][0]["there"], begun
+    assert pod.node.wait(5) == -signal.SIGKILL and int(limit.read_text()) == 64 << 20
+    assert beside.poll() is None, "what is small is left"
+    again = hungry(pod, memory, 100, MAIN_CLASS)
+    assert again.wait(5) == -signal.SIGKILL
+    assert processes(memory / CONTAINER) == [beside.pid], "nothing of ours is left in it"
+    assert pod.call("undo", run="r1", id="f1")["ok"] and limit.read_text() == before
+    beside.kill()
+    beside.wait()
+    pod.node = hungry(pod, memory, 100, MAIN_CLASS)
+    assert pod.node.poll() is None
+
+
+def test_memory_that_is_nobody_s_to_take_is_left_alone(pod: Pod, memory: Path) -> None:
+    pod.node.kill()
+    pod.node.wait()
+    pod.node = hungry(pod, memory, 100, MAIN_CLASS)
+    assert "what is not a node that has started" in pod.begin("node.out_of_memory")["why"]
+    (memory / "memory.limit_in_bytes").write_text(str(512 << 20))
+    pod.node.kill()
+    pod.node.wait()
+    pod.node = hungry(pod, memory, 300, MAIN_CLASS)
+    assert pod.begin("node.out_of_memory", id="f2")["ok"]
+    (memory / "memory.limit_in_bytes").write_text(str(128 << 20))
+    assert "somebody else changed" in pod.call("undo", run="r1", id="f2")["steps"][0]["left"]
+    assert int((memory / "memory.limit_in_bytes").read_text()) == 128 << 20
 
 
 def test_what_is_no_pods_is_refused_and_a_node_that_is_down_has_no_ports(pod: Pod) -> None:

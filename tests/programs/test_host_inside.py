@@ -17,7 +17,7 @@ from hostkit import PROGRAM, PYTHON, Host, needs_a_host
 
 from chaos.faults.evidence import Look, ProcessEvidence
 from chaos.faults.kinds import resources
-from chaos.faults.kinds.disk import FullEvidence
+from chaos.faults.kinds.disk import FullEvidence, SlowEvidence
 from chaos.faults.kinds.resources import StarvationEvidence
 from chaos.targets.existing.hosts import Hosts, digest
 from chaos.targets.existing.inside import TheirDisks, TheirGroups
@@ -97,6 +97,40 @@ def test_a_full_disk_is_proven_and_missed_when_its_filler_goes(
     host.undone()
     assert evidence.gone(lab).proven
     assert [file.name for file in disk.iterdir()] == ["lost+found"]
+
+
+@pytest.fixture
+def grouped(host: Host) -> Iterator[Path]:
+    """The node's process has a control group of its own for what it writes."""
+    folder = Path("/sys/fs/cgroup/blkio") / f"oschaos-host-{host.folder.name[-8:]}"
+    if not folder.parent.is_dir():
+        pytest.skip("this machine has no control groups of version 1")
+    folder.mkdir()
+    (folder / "cgroup.procs").write_text(str(host.pid))
+    yield folder
+    for pid in (folder / "cgroup.procs").read_text().split():
+        (folder.parent / "cgroup.procs").write_text(pid)
+    folder.rmdir()
+
+
+def test_a_slow_disk_is_proven_and_missed_when_somebody_lifts_its_limit(
+    host: Host, lab: Inside, disk: Path, grouped: Path
+) -> None:
+    evidence = SlowEvidence(NODES, 256 * 1024)
+    evidence.by_others = False
+    assert evidence.before(lab).proven and not evidence.in_effect(lab).proven
+    host.begun("disk.slow", rate=256 * 1024, reads=False)
+    device = (grouped / "blkio.throttle.write_bps_device").read_text().split()[0]
+    assert (grouped / "blkio.throttle.read_bps_device").read_text() == ""
+    assert evidence.in_effect(lab).proven, evidence.in_effect(lab)
+    still = evidence.still(lab)
+    assert evidence.held(lab).proven and still is not None and still.proven and not evidence.gone(lab).proven
+    assert host.begin("disk.slow", id="f2", rate=1024, reads=False)["ok"] is False, "one at a time"
+    (grouped / "blkio.throttle.write_bps_device").write_text(f"{device} 0")
+    still = evidence.still(lab)
+    assert not evidence.held(lab).proven and still is not None and not still.proven
+    assert host.undo()["ok"]
+    assert evidence.gone(lab).proven and (grouped / "blkio.throttle.write_bps_device").read_text() == ""
 
 
 @pytest.fixture

@@ -38,8 +38,10 @@ INTENTS = (
     "network.loss",
     "network.latency",
     "network.bandwidth",
+    "node.out_of_memory",
     "cpu.limit",
     "disk.full",
+    "disk.slow",
 )
 """What the program may do beside a pod: what ends a container is its kubelet's to start again."""
 RUN, NODE = HELPS, "opensearch-chaos/node"

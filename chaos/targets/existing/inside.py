@@ -107,10 +107,17 @@ class TheirDisks:
         whose: str | None = None,
         token: str = "",
     ) -> DiskAnswer:
-        if do not in ("write", "grow") or not sync or whose is not None or token:
+        """``whose``: None, or node: then with the limits that the node has."""
+        if do not in ("write", "grow") or not sync or whose not in (None, "node") or token:
             self._none()
-        found = self._ask(node, timeout, do="write", size=size, count=count)
-        return DiskAnswer(**{key: found[key] for key in ("seconds", "errno", "blocked") if key in found})
+        found = self._ask(node, timeout, do="write", size=size, count=count, as_node=whose == "node")
+        known = ("seconds", "errno", "blocked", "device_bytes")
+        return DiskAnswer(**{key: found[key] for key in known if key in found})
+
+    def throttled(self, node: str, whose: str) -> int | None:
+        """Bytes per second that the node may write; of all others nothing is limited, and nothing is known."""
+        limit = self._look(node)["write_limit"] if whose == "node" else None
+        return None if limit is None else int(limit)
 
     def tidy(self, node: str) -> None:
         return
@@ -134,7 +141,7 @@ class TheirDisks:
         raise LabError("the disks of this cluster are not ours: they are looked at, and filled by its hosts' program")
 
     freeze = thaw = throttle = unthrottle = fill = empty = _none
-    throttled = is_read_only = still_waits = _none
+    is_read_only = still_waits = _none
     make_read_only = fail = cut_power = restore = problems = _none
 
 

@@ -45,6 +45,7 @@ KEEPS: Mapping[str, bool | None] = {
     "node.drain": True,
     "node.isolation": None,
     "node.restart": True,
+    "node.out_of_memory": None,
     "zone.power_loss": True,
 }
 """Kind of fault → whether the data of a pod must outlive it; None: the pod stays, so either is well."""

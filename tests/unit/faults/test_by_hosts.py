@@ -137,6 +137,7 @@ def test_a_zone_s_power_comes_back_in_order() -> None:
         ("disk.full", {"fill": "60%"}, "disk.full", {"share": 0.6}),
         ("disk.full", {"to": "flood"}, "disk.full", {"share": 0.97}),
         ("disk.full", {"to": "enospc"}, "disk.full", {"leave_bytes": 0}),
+        ("disk.slow", {"write": "64KiB/s"}, "disk.slow", {"rate": 65536, "reads": False}),
     ],
 )
 def test_processors_and_disks_are_asked_for_as_the_program_takes_them(

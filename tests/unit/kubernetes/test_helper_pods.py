@@ -26,7 +26,7 @@ from chaos.faults.fault import Fault
 from chaos.faults.kinds.node import NamesEvidence
 from chaos.hosts import oschaos_host
 from chaos.kubernetes import rights
-from chaos.providers.helper import PROVIDER, Unready
+from chaos.providers.helper import PROVIDER, OutOfMemory, Unready
 from chaos.registry import FAULTS, PROVIDERS, load_experiment, ready
 from chaos.run import on_target
 from chaos.targets.existing import helpers, mapping
@@ -352,6 +352,45 @@ def test_that_names_are_not_resolved_is_what_the_pods_own_servers_say(
 def test_evidence_about_names_that_nobody_can_ask_for_proves_nothing(lab: ExistingTarget) -> None:
     evidence = NamesEvidence([DATA])
     assert not any(look(lab).proven for look in (evidence.before, evidence.in_effect, evidence.still, evidence.gone))
+
+
+# ---- memory -----------------------------------------------------------------------------------------------------
+
+
+def test_that_a_node_lacks_memory_takes_an_end_of_its_container_since_for_that_reason(
+    lab: ExistingTarget, there: Server, programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ExistingTarget, "on_hosts", lambda _, nodes: dict.fromkeys(nodes, can))
+    assert lab.helpers is not None and lab.pods is not None
+    lab.helpers.make(RUN, [DATA])
+    can: dict[str, Any] = {"intents": {"node.out_of_memory": None}}
+    pod = there.pods[DATA]
+    container = pod["status"]["containerStatuses"][0]
+    container["lastState"] = {"terminated": {"reason": "OOMKilled", "finishedAt": "2026-11-01T00:00:00Z"}}
+    made = fault(lab, "node.out_of_memory", target=f"node {DATA}")
+    assert made.read is not None
+    (both,) = made.read(lab)
+    assert both.move.arguments["intent"] == "node.out_of_memory" and both.move.arguments["asked"] == {}
+    word = OutOfMemory(Shown(True), {DATA: lab.pods.pod(DATA)})  # type: ignore[arg-type, dict-item]
+
+    def becomes(reason: str, when: str, *, ready: bool, state: str = "waiting") -> tuple[bool, bool]:
+        container["state"] = {state: {"reason": "CrashLoopBackOff"} if state == "waiting" else {}}
+        container["lastState"] = {"terminated": {"reason": reason, "finishedAt": when}}
+        pod["status"]["conditions"] = [{"type": "Ready", "status": str(ready)}]
+        lab.pods._last = None  # type: ignore[union-attr]
+        return word.in_effect(lab).proven, word.gone(lab).proven
+
+    assert becomes("OOMKilled", "2026-11-01T00:00:00Z", ready=False) == (False, False), "it ended so long before"
+    assert becomes("Error", "2026-11-29T00:00:00Z", ready=False) == (False, False), "for another reason"
+    assert becomes("OOMKilled", "2026-11-29T00:00:00Z", ready=False) == (True, False)
+    assert becomes("OOMKilled", "2026-11-29T00:00:00Z", ready=False, state="running") == (True, False)
+    assert becomes("OOMKilled", "2026-11-29T00:00:00Z", ready=True, state="running") == (False, True)
+    alone = OutOfMemory(Shown(False), {DATA: lab.pods.pod(DATA)})  # type: ignore[arg-type, dict-item]
+    assert not alone.gone(lab).proven, "the API server's word alone is none"
+    pod["metadata"]["uid"] = "another"
+    assert becomes("OOMKilled", "2026-11-29T00:00:01Z", ready=False) == (False, False), "another pod"
+    nothing = OutOfMemory(Shown(True), {})  # type: ignore[arg-type]
+    assert not nothing.in_effect(lab).proven and not nothing.gone(lab).proven
 
 
 # ---- a machine that is cut off -----------------------------------------------------------------------------------

@@ -63,7 +63,8 @@ def moves(lab: ExistingTarget, made: Fault) -> list[tuple[Move, Move]]:
 
 
 def test_each_kind_has_its_rights_and_what_it_asks_of_data() -> None:
-    mine = {*PROVIDER.offers, "node.isolation"}  # which a helper makes, of a pod that must be there and well
+    of_helpers = {"node.isolation", "node.out_of_memory"}  # of a pod that must be there and well
+    mine = {*PROVIDER.offers, *of_helpers}
     assert set(KEEPS) == mine == {each.split()[0] for each in rights.OF_KINDS} - {rights.HELPER}
     assert PROVIDER.grade is Grade.EFFECT, "the API server repeats what a kubelet reports"
 
