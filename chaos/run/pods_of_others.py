@@ -1,7 +1,9 @@
-"""What others do to the cluster's pods while a run is under way: evictions, rollouts, autoscalers. Watched and named.
+"""What others do to the cluster's pods while a run is under way: evictions, rollouts, autoscalers, probes. Watched and
+named.
 
 A pod that is replaced by somebody else looks to OpenSearch like a fault of ours. So it ends the run, and the verdict is
-none about OpenSearch.
+none about OpenSearch. So does a container that has ended in a pod which no fault hits: more is away by then than the
+run was allowed to take away.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from chaos.kubernetes.seen import Pod, Seen
 from chaos.targets.existing.pods import Pods
 
 WATCH_SECONDS = 3.0
+ISOLATION = "node.isolation"
+"""The kind of fault whose moves name one pod of a machine, and hit all of them."""
 
 
 class OthersOnPods:
@@ -48,15 +52,22 @@ class OthersOnPods:
         if self._before is None:
             self._before = now
             return None
-        ours = {str(node) for move in self._moves() for node in named(move)} | self._agreed
-        pods = {self._pods.of_nodes[node] for node in ours if node in self._pods.of_nodes}
-        return by_others(self._before, now, pods, rollouts=not self._agreed)
+        moves = list(self._moves())
+        ours = self._of({node for move in moves for node in named(move)} | self._agreed)
+        cut = self._of({node for move in moves if move.arguments.get("intent") == ISOLATION for node in named(move)})
+        machines = {pod.machine for name, pod in self._before.pods.items() if name in cut} - {None}
+        ours |= {name for name, pod in self._before.pods.items() if pod.machine in machines}
+        return by_others(self._before, now, ours, rollouts=not self._agreed)
+
+    def _of(self, nodes: Collection[str]) -> set[str]:
+        """Their pods, by name."""
+        return {self._pods.of_nodes[node] for node in nodes if node in self._pods.of_nodes}
 
 
 def named(move: Move) -> list[str]:
     """The nodes that a move is about. ``nodes`` of other moves is a number."""
     node, nodes = move.arguments.get("node"), move.arguments.get("nodes")
-    return [*([node] if node is not None else []), *(nodes if isinstance(nodes, list | tuple) else ())]
+    return [*([str(node)] if node is not None else []), *(nodes if isinstance(nodes, list | tuple) else ())]
 
 
 def by_others(before: Seen, now: Seen, ours: Collection[str], *, rollouts: bool) -> str | None:
@@ -84,4 +95,7 @@ def _replaced(pod: Pod, now: Pod | None) -> str | None:
         return f"is being disrupted ({now.disrupted})"
     if now.ending and not pod.ending:
         return "is being deleted"
+    if now.ended is not None and now.ended != pod.ended:
+        why, at = now.ended
+        return f"has a container that ended ({why or 'no reason'}, {at}; see kubectl describe pod {now.name})"
     return None

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 import requests
-from clusterkit import ROOT, Cli, cli, events, recovered_elsewhere
+from clusterkit import Cli, cli, events, recovered_elsewhere
 from daypods import InPods, chat
 from kubebox import images, parts
 from kubebox.api import Api, is_ready
@@ -25,6 +25,7 @@ from kubebox.making import Box
 from kubebox.manifests import HOME, OTHERS, SEARCH, SHOP
 from kubebox.plan import stand_in
 from kubekit import Command, named
+from podruns import experiment, held, target, uids, whole
 from ruamel.yaml import YAML
 
 from chaos.base.errors import Exit, LabError
@@ -32,32 +33,10 @@ from chaos.base.waiting import wait_until
 from chaos.kubernetes import rights
 from chaos.kubernetes.client import Client
 from chaos.kubernetes.rights import Right
-from chaos.targets.existing.pods import NOWHERE
 
 pytestmark = [pytest.mark.cluster, pytest.mark.full]
 UP_SECONDS = 900
 ACCOUNT = "opensearch-chaos"
-EXPERIMENT = """\
-apiVersion: opensearch-chaos/v1
-name: {name}
-description: A node's pod is ended and comes back.
-topology: 3az
-load:
-  read:  {{rate: 10/s, good: ok within 2s}}
-  write: {{rate: 10/s, good: ok within 2s}}
-  documents: 500
-phases:
-  healthy:  {{for: 12s}}
-  hit:      {{for: 15s, inject: {{{fault}}}}}
-  returned: {{{undo}until: {{green: true, stable: 5s, within: 150s}}}}
-expect:
-  - {{phase: healthy, read.good: ">= 90%"}}
-  - {{acknowledged.lost: 0}}
-guards: {{max: 6m}}
-"""
-RUNS = (
-    "caps: {requests: 400/s, documents: 20000, copies: 20}\nnotes: .opensearch-chaos\nrung: node\nuntil: 2027-01-31\n"
-)
 
 
 @pytest.fixture(scope="module")
@@ -70,31 +49,6 @@ def box() -> Iterator[Box]:
     finally:
         code, output = Command(made.name, "down").end(120)
         assert code == 0, output
-
-
-def target(box: Box, folder: Path, kubeconfig: Path | None = None) -> Path:
-    """The drafted file, with what runs need. ``kubeconfig``: of a user who may look into one namespace alone."""
-    given = ["--kubeconfig", str(box.layout.kubeconfig)]
-    if kubeconfig is not None:
-        given = ["--kubeconfig", str(kubeconfig), "--namespace", SEARCH]
-    code, output = cli("init", folder, "--from-kubernetes", *given, "--name", "box")
-    assert code == 0, output
-    file = folder / "topologies" / "existing" / "box.yaml"
-    file.write_text(file.read_text().replace("rung: observe\n", RUNS))
-    return file
-
-
-def experiment(folder: Path, fault: str) -> Path:
-    kind = fault.partition(":")[0]
-    undo = "" if kind == "node.restart" else f"undo: {kind}, "
-    file = folder / f"{kind.replace('.', '-')}.yaml"
-    text = EXPERIMENT.format(name=file.stem, fault=fault, undo=undo)
-    if kind.startswith("disk."):
-        made = (ROOT / "topologies" / "3az.yaml").read_text().replace("name: 3az\n", "name: 3az-disk\n")
-        (folder / "3az-disk.yaml").write_text(f"{made}disks: {{size: 512MiB}}\n")
-        text = text.replace("topology: 3az", f"topology: {folder / '3az-disk.yaml'}")
-    file.write_text(text)
-    return file
 
 
 def account(api: Api, box: Box, folder: Path, manifests: list[dict[str, Any]]) -> Path:
@@ -114,32 +68,6 @@ def account(api: Api, box: Box, folder: Path, manifests: list[dict[str, Any]]) -
 def lacks(client: Client, needed: list[Right], missing: Right) -> bool:
     """Whether the API server says so: it takes a moment to know new rules."""
     return missing in rights.missing(client, SEARCH, needed)
-
-
-def uids(api: Api) -> dict[str, str]:
-    return {each["metadata"]["name"]: each["metadata"]["uid"] for each in pods(api)}
-
-
-def pods(api: Api) -> list[dict[str, Any]]:
-    return list(api.get(f"/api/v1/namespaces/{SEARCH}/pods")["items"])
-
-
-def held(api: Api) -> list[str]:
-    """Pods that an image of ours holds down."""
-    return [
-        each["metadata"]["name"]
-        for each in pods(api)
-        if each["spec"]["containers"][0]["image"].startswith(f"{NOWHERE}/")
-    ]
-
-
-def whole(api: Api) -> bool:
-    ready = [each for each in pods(api) if {"type": "Ready", "status": "True"}.items() <= _condition(each).items()]
-    return len(ready) == 6 and not held(api)
-
-
-def _condition(pod: dict[str, Any]) -> dict[str, Any]:
-    return next((each for each in pod["status"].get("conditions", ()) if each["type"] == "Ready"), {})
 
 
 def test_an_eviction_runs_under_the_least_rights_and_is_refused_without_any_of_them(box: Box, tmp_path: Path) -> None:

@@ -31,6 +31,9 @@ def _parser() -> argparse.ArgumentParser:
     up = commands.add_parser("up", help="bring it up; nothing to do where it is up")
     up.add_argument("--searches", type=float, default=10.0, help="of the application, per second; default 10")
     up.add_argument("--writes", type=float, default=5.0, help="of the application, per second; default 5")
+    up.add_argument("--liveness", metavar="PATH", help="have kubelets ask nodes for it and end those whose answer is "
+                    "not well, for example '/_cluster/health?wait_for_status=green&timeout=1s'; default: as the chart "
+                    "has it, none")  # fmt: skip
     up.set_defaults(does=_up)
     for name, does, message in (
         ("down", _down, "take all of it away"),
@@ -49,7 +52,7 @@ def _up(given: argparse.Namespace) -> None:
     reporter = Reporter()
     box = Box(given.name)
     try:
-        new = box.up(reporter, searches=given.searches, writes=given.writes)
+        new = box.up(reporter, searches=given.searches, writes=given.writes, liveness=given.liveness)
     finally:
         reporter.close()
     away = "make staging-kubernetes-down" if given.name == NAME else f"python tests/kubebox --name {given.name} down"

@@ -94,8 +94,13 @@ class Box:
 
     # ---- up ----------------------------------------------------------------------------------------------
 
-    def up(self, reporter: Reporter, *, searches: float = 10.0, writes: float = 5.0) -> bool:
-        """Bring it up; False where it was up. On any failure, or a signal, nothing is left."""
+    def up(
+        self, reporter: Reporter, *, searches: float = 10.0, writes: float = 5.0, liveness: str | None = None
+    ) -> bool:
+        """Bring it up; False where it was up. On any failure, or a signal, nothing is left.
+
+        ``searches``, ``writes``: of the application, a second. ``liveness``: see :class:`manifests.Started`.
+        """
         refuse_unready()
         with paths.locked(self.lock()):
             if self.is_up():
@@ -108,14 +113,16 @@ class Box:
             stop = Stop()
             with signals(stop, reporter):
                 try:
-                    self._up(made, reporter, stop, searches, writes)
+                    self._up(made, reporter, stop, searches, writes, liveness)
                 except BaseException:
                     reporter.status("taking the box away again")
                     _raise_if(self._away())
                     raise
         return True
 
-    def _up(self, made: Parts, reporter: Reporter, stop: Stop, searches: float, writes: float) -> None:
+    def _up(
+        self, made: Parts, reporter: Reporter, stop: Stop, searches: float, writes: float, liveness: str | None
+    ) -> None:
         begun = time.monotonic()
         self._files(made)
         network.build(self.layout)
@@ -144,7 +151,8 @@ class Box:
             for name, folder in self.layout.volumes(each.zone).items()
         }
         _create(api, manifests.volumes(folders))
-        _create(api, manifests.opensearch(made.version, made.command, made.opensearch_name, made.preload))
+        started = manifests.Started(made.command, made.opensearch_name, made.preload, liveness)
+        _create(api, manifests.opensearch(made.version, started))
         self._await_opensearch(api, stop)
         _create(api, manifests.shop(searches, writes))
         users = "application and neighbours are not ready, or the application's index is not green"

@@ -64,12 +64,26 @@ def namespace(name: str) -> Object:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
-def opensearch(version: str, command: Sequence[str], image: str, preload: str | None) -> list[Object]:
-    """All objects of the cluster. ``command`` starts a node in the image; ``preload``: a library before all others."""
+@dataclass(frozen=True)
+class Started:
+    """How a node's container is started. ``command``: in the ``image``; ``preload``: a library before all others.
+
+    ``liveness``: a path of OpenSearch that the kubelet asks, and where it gets no good answer it ends the container;
+    None: nothing, as the chart has it.
+    """
+
+    command: Sequence[str]
+    image: str
+    preload: str | None
+    liveness: str | None = None
+
+
+def opensearch(version: str, started: Started) -> list[Object]:
+    """All objects of the cluster."""
     found: list[Object] = []
     for group in GROUPS:
         found += [*services(group, version), budget(group, version)]
-        found.append(stateful_set(group, version, command, image, preload))
+        found.append(stateful_set(group, version, started))
     return found
 
 
@@ -120,7 +134,7 @@ def budget(group: Group, version: str) -> Object:
     }
 
 
-def stateful_set(group: Group, version: str, command: Sequence[str], image: str, preload: str | None) -> Object:
+def stateful_set(group: Group, version: str, started: Started) -> Object:
     labels = group.labels(version)
     pod = {
         "automountServiceAccountToken": False,
@@ -129,7 +143,7 @@ def stateful_set(group: Group, version: str, command: Sequence[str], image: str,
         "terminationGracePeriodSeconds": 120,
         "affinity": {"podAntiAffinity": _soft_anti_affinity(group)},
         "topologySpreadConstraints": [_a_zone_each(group)],
-        "containers": [_container(group, command, image, preload)],
+        "containers": [_container(group, started)],
     }
     return {
         "apiVersion": "apps/v1",
@@ -172,18 +186,19 @@ def _a_zone_each(group: Group) -> Object:
     }
 
 
-def _container(group: Group, command: Sequence[str], image: str, preload: str | None) -> Object:
+def _container(group: Group, started: Started) -> Object:
     environment = [
         {"name": "node.name", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
         {"name": "node.attr.zone", "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{ZONE_LABEL}']"}}},
         *({"name": key, "value": value} for key, value in settings(group).items()),
     ]
-    loaded = [{"name": "LD_PRELOAD", "value": preload}] if preload else []
+    loaded = [{"name": "LD_PRELOAD", "value": started.preload}] if started.preload else []
     probe = {"tcpSocket": {"port": HTTP}, "timeoutSeconds": 3}
-    java, *rest = command
+    asked = {"httpGet": {"path": started.liveness, "port": HTTP}, "timeoutSeconds": 3, "periodSeconds": 10}
+    java, *rest = started.command
     return {
         "name": "opensearch",
-        "image": image,
+        "image": started.image,
         "imagePullPolicy": "IfNotPresent",
         "securityContext": {"capabilities": {"drop": ["ALL"]}, "runAsNonRoot": True, "runAsUser": UID},
         "command": [java, *heap(group), *rest],
@@ -194,6 +209,7 @@ def _container(group: Group, command: Sequence[str], image: str, preload: str | 
         "resources": {"requests": {"cpu": "200m", "memory": "100Mi"}},
         "startupProbe": {**probe, "initialDelaySeconds": 5, "periodSeconds": 10, "failureThreshold": 30},
         "readinessProbe": {**probe, "periodSeconds": 5, "failureThreshold": 3},
+        **({"livenessProbe": asked} if started.liveness else {}),
         "volumeMounts": [{"name": group.full_name, "mountPath": f"{HOME}/data"}],
     }
 

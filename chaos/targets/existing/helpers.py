@@ -199,6 +199,8 @@ class Helpers:
             found = self._read(name)
             if found is None:
                 self._create(name, pod)
+            elif _run_of(found) != named(self.run):
+                raise FaultError(f"Job {name} is there and is none of this run", remedy="see who made it")
             elif _is_over(found):  # also one whose pod was killed a moment ago: its controller takes a while to say so
                 self._delete(name, found["metadata"]["uid"])
             else:
@@ -284,10 +286,12 @@ class Helpers:
             raise FaultError(f"{', '.join(str(each['intent']) for each in active)} beside {pod} still stands")
 
     def _listed(self, run: str) -> dict[str, str]:
-        """Jobs of a run: name → uid."""
+        """Jobs of a run: name → uid. Both its label and its name say that one is ours: others may write either."""
         selector = f"{RUN}={named(run)}"
         items = self._client.call("BatchV1Api", "list_namespaced_job", self._space, label_selector=selector)["items"]
-        return {str(each["metadata"]["name"]): str(each["metadata"]["uid"]) for each in items}
+        mine = {job_name(run, pod) for pod in self._pods.of_nodes.values()}
+        found = {str(each["metadata"]["name"]): str(each["metadata"]["uid"]) for each in items}
+        return {name: uid for name, uid in found.items() if name in mine}
 
     def _delete(self, name: str, uid: str, *, wait: bool = True) -> None:
         body = {"propagationPolicy": "Foreground", "preconditions": {"uid": uid}}
@@ -350,6 +354,11 @@ class Beside:
 
     def close(self) -> None:
         return
+
+
+def _run_of(found: Mapping[str, Any]) -> str | None:
+    """Whose helper's Job it is, by its label."""
+    return (found["metadata"].get("labels") or {}).get(RUN)
 
 
 def _is_over(found: Mapping[str, Any]) -> bool:

@@ -23,8 +23,8 @@ PROGRAMS = {
 COMMAND = ("/jdk/bin/java", "-cp", "/lib/x.jar", "Main")
 
 
-def objects(preload: str | None = None) -> list[manifests.Object]:
-    return manifests.opensearch("3.8.0", COMMAND, "image:3.8.0", preload)
+def objects(preload: str | None = None, liveness: str | None = None) -> list[manifests.Object]:
+    return manifests.opensearch("3.8.0", manifests.Started(COMMAND, "image:3.8.0", preload, liveness))
 
 
 def of_kind(kind: str) -> list[manifests.Object]:
@@ -35,6 +35,14 @@ def container(item: manifests.Object) -> manifests.Object:
     found = item["spec"]["template"]["spec"]["containers"]
     assert len(found) == 1
     return dict(found[0])
+
+
+def test_kubelets_ask_for_a_path_where_one_is_named_and_else_only_for_the_port() -> None:
+    for path in (None, "/_cluster/health?local=true"):
+        sets = [each for each in objects(liveness=path) if each["kind"] == "StatefulSet"]
+        asked = [container(each).get("livenessProbe") for each in sets]
+        assert len(sets) == 2
+        assert asked == [None, None] if path is None else all(each["httpGet"]["path"] == path for each in asked if each)
 
 
 def test_networks_of_a_box_do_not_overlap() -> None:

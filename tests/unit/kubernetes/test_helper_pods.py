@@ -176,6 +176,23 @@ def test_the_end_takes_the_runs_own_away_and_nobody_elses(
     lab.helpers.end(RUN)
 
 
+def test_jobs_of_others_that_have_a_name_or_a_label_of_ours_are_left_alone(
+    lab: ExistingTarget, there: Server, programs: Programs
+) -> None:
+    assert lab.helpers is not None
+    lab.helpers.make(RUN, [OTHER])
+    name = helpers.job_name(RUN, OTHER)
+    labelled = {**there.jobs[name], "metadata": {**there.jobs[name]["metadata"], "name": "backup", "uid": "b-1"}}
+    there.jobs["backup"] = labelled
+    theirs = {"metadata": {"name": helpers.job_name(RUN, DATA), "uid": "t-1"}, "spec": {}, "status": {}}
+    for conditions in ([], [{"type": "Complete", "status": "True"}]):
+        there.jobs[helpers.job_name(RUN, DATA)] = theirs | {"status": {"conditions": conditions}}
+        with pytest.raises(FaultError, match="is there and is none of this run"):
+            lab.helpers.make(RUN, [DATA])
+    lab.helpers.end(RUN)
+    assert set(there.jobs) == {"backup", helpers.job_name(RUN, DATA)} and lab.helpers.left(RUN) == []
+
+
 def test_in_the_place_of_a_helper_that_is_dead_at_the_end_another_takes_its_folder_away(
     lab: ExistingTarget, there: Server, programs: Programs
 ) -> None:

@@ -11,14 +11,17 @@ from typing import Any
 
 import pytest
 from apiserver import IMAGE, SETS, Server
+from fakes import ROOT
 from podcluster import Cluster, written
 
 from chaos.base.errors import FaultError, InvalidInput, LabError, Unanswered
 from chaos.commands.on_kubernetes import Where, drafted
 from chaos.definitions.existing import Existing
+from chaos.faults.moves import Move
 from chaos.kubernetes.client import UNKNOWN, Refused
 from chaos.kubernetes.seen import DRAINED, Seen
-from chaos.run.pods_of_others import by_others
+from chaos.registry import load_experiment
+from chaos.run.pods_of_others import OthersOnPods, by_others
 from chaos.targets.existing import compare, pods, radius
 from chaos.targets.existing.compare import Row, Sign
 from chaos.targets.existing.pods import AGAIN, Changed, Pods, mark
@@ -308,9 +311,16 @@ def absent(server: Server) -> None:
     server.pods.pop(DATA)
 
 
+def ended(server: Server) -> None:
+    """As where a probe failed: its kubelet has ended the container, and starts it again."""
+    over = {"terminated": {"reason": "Error", "exitCode": 143, "finishedAt": "2026-11-29T16:00:00Z"}}
+    server.pods[DATA]["status"]["containerStatuses"][0]["lastState"] = over
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
+        (ended, "has a container that ended (Error, 2026-11-29T16:00:00Z"),
         (evicted, "being disrupted (EvictionByEvictionAPI)"),
         (deleted, "is being deleted"),
         (replaced, "was replaced by another one"),
@@ -330,3 +340,17 @@ def test_what_others_do_to_pods_is_named(
     assert told is not None and says in told and "none of" in told
     pod_alone = change not in (scaled, rolled)
     assert (by_others(before, now, [DATA], rollouts=True) is None) is pod_alone, "what is ours is not theirs"
+
+
+def test_all_pods_of_a_machine_that_is_cut_off_are_ours(there: Server, found: Pods) -> None:
+    """Its moves name one of them. After five minutes Kubernetes deletes them all."""
+    there.pods[MANAGER]["spec"]["nodeName"] = there.pods[DATA]["spec"]["nodeName"]
+    nodes = {pod: node for node, pod in found.of_nodes.items()}
+    asked = load_experiment(ROOT / "experiments" / "data-node-kill.yaml")
+    for intent, ends in (("node.isolation", False), ("node.pause", True)):
+        move = Move("host.begin", {"node": nodes[MANAGER], "intent": intent})
+        watch = OthersOnPods(found, asked, lambda move=move: [move])
+        assert watch.look() is None
+        evicted(there)
+        assert (watch.look() is not None) is ends
+        there.pods[DATA]["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
