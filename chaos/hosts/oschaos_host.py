@@ -631,6 +631,50 @@ def of_machine(does: Callable[[Data], Any]) -> Callable[[Data], Any]:
     return done
 
 
+def relay_file(step: Data) -> str:
+    """Where the process that passes questions on says who it is and at which ports it listens."""
+    return ours(f"{step['name']}.relay")
+
+
+def make_relay(step: Data) -> None:
+    nothing = subprocess.DEVNULL
+    child = subprocess.Popen(calling("relay", step["name"]), cwd="/", start_new_session=True,
+                             stdin=nothing, stdout=nothing, stderr=nothing)  # fmt: skip
+    if not until(lambda: os.path.exists(relay_file(step)) or child.poll() is not None, 10) or child.poll() is not None:
+        child.kill()
+        raise Refused("the process that passes questions on did not come up", "make room in /run")
+    ports = parsed(text_of(relay_file(step)))["ports"]
+    lines = [
+        f"table inet {step['table']} {{",
+        "  chain out {",
+        "    type nat hook output priority -100; policy accept;",
+    ]
+    lines.append(f'    meta mark {RELAYED} accept comment "spared"')
+    for server in step["servers"]:
+        to = f"{'ip6' if ':' in server else 'ip'} daddr {server}"
+        lines.append(f'    {to} udp dport {DNS_PORT} counter redirect to :{ports[server]} comment "hit"')
+    run("nft", "-f", "-", given="\n".join([*lines, "  }", "}", ""]))
+
+
+def relaying(step: Data) -> Data | None:
+    with contextlib.suppress(OSError, Refused, KeyError):
+        return same(parsed(text_of(relay_file(step))))
+    return None
+
+
+def undo_relay(step: Data) -> Data:
+    undone = undo_table(step)
+    if relaying(step) is not None:
+        send(parsed(text_of(relay_file(step))), signal.SIGKILL)
+    remove(relay_file(step))
+    return undone
+
+
+def measure_relay(step: Data) -> Data:
+    told = measure_table(step)
+    return {**told, "there": told["there"] and relaying(step) is not None}
+
+
 def root_qdisc(device: str) -> tuple[str, str]:
     """Kind and handle of what queues on a device. Those that the kernel puts there itself have the handle ``0:``."""
     # not by /sys, which may show another network namespace than the one that we are in
@@ -818,6 +862,7 @@ STEPS = {
     "dropin": Step(make_dropin, undo_dropin, lambda step: {"there": os.path.exists(step["path"])}),
     "table": TABLE,
     "isolation": Step(*map(of_machine, TABLE)),
+    "relay": Step(make_relay, undo_relay, measure_relay),
     "qdisc": Step(lambda step: run("tc", "-batch", "-", given=step["text"]), undo_qdisc, measure_qdisc),
     "filler": Step(make_filler, undo_filler, measure_filler),
     "value": Step(make_value, undo_value, measure_value),
@@ -1244,6 +1289,14 @@ def plan_dns(ask: Data, node: Data, config: Data) -> list[Data]:
     return [{"step": "table", "table": table, "text": "\n".join([*lines, "  }", "}", ""])}]
 
 
+def plan_dns_slow(ask: Data, node: Data, config: Data) -> list[Data]:
+    if "pod" not in node:
+        raise Refused("the names of a host are everybody's on it, ssh's too", "ask beside a pod")
+    servers, _ = resolver(node)
+    return [{"step": "relay", "table": new_table(ask["name"]), "name": ask["name"], "servers": servers,
+             "delay": ask["delay_ms"] / 1000}]  # fmt: skip
+
+
 def plan_isolation(ask: Data, node: Data, config: Data) -> list[Data]:
     """What comes to the spared ports of the machine passes: by them the kubelet is asked, and so is this undone."""
     if "pod" not in node:
@@ -1363,6 +1416,10 @@ INTENTS = {
         "a table of nftables in the network of the pod: questions to DNS servers vanish (drop) or are refused (refuse)",
         "the table is deleted", plan_dns, {"how": one_of("drop", "refuse")}, {}, ("nft",), ("nf_tables",),
         {"how": "drop"}),
+    "node.dns_slowness": Intent(
+        "a table of nftables in the network of the pod: questions to DNS servers by UDP go to a process of the "
+        "program, which passes each on so much later", "the table is deleted, and the process ended",
+        plan_dns_slow, {"delay_ms": whole(10, 8000)}, {}, ("nft",), ("nf_tables", "nft_redir"), {"delay_ms": 1000}),
     "node.isolation": Intent(
         "a table of nftables in the network of the machine, from beside a pod on it: packets by which it and its pods "
         "reach other machines vanish, but those of the spared ports", "the table is deleted",
@@ -1401,6 +1458,11 @@ PROBES = {  # each is tried in a network namespace that ends with it
     "nf_tables": ("nft", "add", "table", "inet", "probe"),
     "htb": ("tc", "qdisc", "add", "dev", "lo", "root", "htb", "default", "0"),
     "netem": ("tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"),
+    "nft_redir": (
+        "nft",
+        "add table inet probe; add chain inet probe out { type nat hook output priority -100; }; "
+        "add rule inet probe out udp dport 53 redirect to :53",
+    ),
     "tbf": ("tc", "qdisc", "add", "dev", "lo", "root", "tbf", "rate", "1mbit", "burst", "10k", "latency", "9ms"),
 }
 
@@ -1450,10 +1512,15 @@ def timer(record: Data) -> str:
     return f"oschaos-undo-{record['name']}-{record['armed']}"
 
 
+def calling(what: str, name: str) -> list[str]:
+    """How this program runs itself for a record."""
+    root = ("--root", ROOT) if ROOT else ()
+    return [sys.executable, "-IS", os.path.abspath(__file__), what, *root, name]
+
+
 def undoing(name: str) -> list[str]:
     """What is run to undo a record when its time is over."""
-    root = ("--root", ROOT) if ROOT else ()
-    return [sys.executable, "-IS", os.path.abspath(__file__), "expire", *root, name]
+    return calling("expire", name)
 
 
 def arm(record: Data) -> None:
@@ -1568,7 +1635,8 @@ def finish(record: Data, why: str) -> list[Data]:
 
 def holds(step: Data) -> str:
     """What no two faults may have at a time."""
-    by = {"pause": "pid", "down": "pid", "dropin": "unit", "qdisc": "device", "table": "table", "isolation": "table"}
+    by = {"pause": "pid", "down": "pid", "dropin": "unit", "qdisc": "device", "table": "table", "isolation": "table",
+          "relay": "servers"}  # fmt: skip
     return f"{step['step']}:{step[by.get(step['step'], 'path')]}"
 
 
@@ -1962,6 +2030,64 @@ def asked_of(server: str, domain: str, within: float, times: int) -> float | Non
     return None
 
 
+RELAYED = 0x6F736368
+"""The mark of packets that the process which passes questions on sends itself. Its table lets them pass."""
+MOST_QUESTIONS = 256
+"""That wait at a time; what more comes is dropped, as a server under load does."""
+ANSWER_SECONDS = 10
+"""How long an answer is waited for."""
+
+
+def relay(name: str) -> None:
+    """Pass questions on to the servers of a record, each so much later, as long as that record is there."""
+    record = load(name)
+    step = next((each for each in (record or {"steps": []})["steps"] if each["step"] == "relay"), None)
+    if record is None or step is None:
+        return
+    if record.get("beside"):
+        outlive_pod()
+    servers: dict[socket.socket, str] = {}
+    for server in step["servers"]:
+        local = socket.socket(socket.AF_INET6 if ":" in server else socket.AF_INET, socket.SOCK_DGRAM)
+        local.bind(("::1" if ":" in server else "127.0.0.1", 0))
+        servers[local] = server
+    ports = {server: local.getsockname()[1] for local, server in servers.items()}
+    write(relay_file(step), json.dumps({**(process(os.getpid()) or {}), "ports": ports}))
+    waiting: list[tuple[float, bytes, Any, socket.socket]] = []
+    asked: dict[socket.socket, tuple[float, Any, socket.socket]] = {}
+    while os.path.exists(ours(f"{name}.json")):
+        soon = min(0.5, max(0.0, waiting[0][0] - now())) if waiting else 0.5
+        for ready in select.select([*servers, *asked], [], [], soon)[0]:
+            with contextlib.suppress(OSError):  # nobody listens there: no answer
+                said, whose = ready.recvfrom(4096)
+                if ready in servers:
+                    waiting += [(now() + step["delay"], said, whose, ready)] if len(waiting) < MOST_QUESTIONS else []
+                else:
+                    _, client, local = asked[ready]
+                    local.sendto(said, client)
+                    asked[ready] = (0.0, client, local)  # it has its answer
+        while waiting and waiting[0][0] <= now():
+            _, question, client, local = waiting.pop(0)
+            with contextlib.suppress(OSError):
+                asked[passed_on(question, servers[local])] = (now() + ANSWER_SECONDS, client, local)
+        for each in [each for each, (end, *_) in asked.items() if end <= now()] + list(asked)[:-MOST_QUESTIONS]:
+            each.close()
+            asked.pop(each, None)
+
+
+def passed_on(question: bytes, server: str) -> socket.socket:
+    """A socket on which a server's answer to a question comes. Raises ``OSError``."""
+    asking = socket.socket(socket.AF_INET6 if ":" in server else socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        asking.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, RELAYED)
+        asking.connect((server, DNS_PORT))
+        asking.send(question)
+    except OSError:
+        asking.close()
+        raise
+    return asking
+
+
 VERBS: dict[str, Callable[[Any], Data]] = {
     "facts": facts, "begin": begin, "extend": extend, "undo": undo, "state": state, "sweep": sweep,
     "probe": probe, "lookup": lookup,
@@ -1986,8 +2112,9 @@ def main(arguments: list[str]) -> int:
             found = os.stat(ROOT)
             if by_sudo or found.st_uid != os.geteuid() or found.st_mode & 0o022:
                 raise PermissionError("--root is for root itself, and a folder of root's alone")
-        if arguments[:1] == ["expire"] and len(arguments) == 2 and re.fullmatch(r"[a-z0-9-]+_[a-z0-9-]+", arguments[1]):
-            watch(arguments[1])
+        by_itself = {"expire": watch, "relay": relay}
+        if arguments[0] in by_itself and len(arguments) == 2 and re.fullmatch(r"[a-z0-9-]+_[a-z0-9-]+", arguments[1]):
+            by_itself[arguments[0]](arguments[1])
             return 0
         answer = answered(arguments)
     except (OSError, IndexError) as error:

@@ -86,6 +86,7 @@ INTENTS: Mapping[str, Intent] = {
     "node.drain": Intent("impossible", "no action drains a machine"),
     "node.isolation": Intent("impossible", "aws:network:disrupt-connectivity cuts off subnets, and no single instance"),
     "node.dns_outage": Intent("impossible", "no action stops DNS for an instance"),
+    "node.dns_slowness": Intent("impossible", "no action makes DNS late for an instance"),
     "node.upgrade": Intent("impossible", "no action installs another version"),
     "node.heap_pressure": Intent("impossible", "no action reaches into a JVM"),
     "node.cpu_starvation": Intent(

@@ -15,7 +15,14 @@ from chaos.faults.fault import Grade
 from chaos.faults.kinds.cluster_manager import QuorumLoss
 from chaos.faults.kinds.disk import DiskFull, DiskSlow
 from chaos.faults.kinds.network import NetworkDrop, NetworkLatency, NetworkLoss, NetworkRefuse, NetworkReset
-from chaos.faults.kinds.node import NamesEvidence, NodeDnsOutage, NodeIsolation, NodePause
+from chaos.faults.kinds.node import (
+    Answers,
+    NamesEvidence,
+    NodeDnsOutage,
+    NodeDnsSlowness,
+    NodeIsolation,
+    NodePause,
+)
 from chaos.faults.kinds.resources import NodeCpuStarvation, NodeOutOfMemory
 from chaos.faults.moves import Reversible, operation
 from chaos.faults.offers import Aim, Means, Provider
@@ -43,8 +50,6 @@ KILLED = "OOMKilled"
 """What a kubelet calls the end of a container whose process the kernel ended for want of memory."""
 BACKOFF_SECONDS = 300.0
 """The longest that a kubelet waits before it starts a container again that has failed (CrashLoopBackOff)."""
-DNS_SECONDS = 1.0
-"""Within which a DNS server of the cluster's own answers one question."""
 GONE = "the tables are deleted, or go with the pod"
 
 
@@ -247,20 +252,35 @@ def isolation(fault: NodeIsolation, aim: Aim) -> Means:
     "opensearch.networkaddress.cache.ttl), and a pod that is replaced has a network without the table",
 )
 def dns_outage(fault: NodeDnsOutage, aim: Aim) -> Means:
-    def asking(own: Evidence) -> Evidence:
-        assert isinstance(own, NamesEvidence)
-        own.ask = names_for
-        return own
-
     return ssh.means(ssh.on_each(aim, fault.kind, how=fault.how), evidence=asking)
 
 
-def names_for(lab: Lab, node: str, times: int) -> str | None:
-    """What the DNS servers of a node's pod answer to so many questions at most, in words; None: none answers. Raises
+@PROVIDER.carries_out(
+    NodeDnsSlowness,
+    mechanism="a table of nftables in the pod's network namespace, by a helper pod on its machine: what leaves the pod "
+    "for port 53 by UDP goes to a process of the program, which passes it on after the delay",
+    undoing=GONE,
+    needs=NEEDS,
+    proof="DNS servers of the pod's resolv.conf, asked from within the pod's network, answer sooner than the delay "
+    "before and after, and none does meanwhile, while one answers",
+    differs="questions by TCP are not late; and what the node has looked up before it still knows for a while",
+)
+def dns_slowness(fault: NodeDnsSlowness, aim: Aim) -> Means:
+    return ssh.means(ssh.on_each(aim, fault.kind, delay_ms=round(fault.delay * 1000)), evidence=asking)
+
+
+def asking(own: Evidence) -> Evidence:
+    """Its questions are asked from within each node's own network."""
+    assert isinstance(own, NamesEvidence)
+    own.ask = names_for
+    return own
+
+
+def names_for(lab: Lab, node: str, within: float, times: int) -> Answers:
+    """How long each DNS server of a node's pod takes for the first of so many questions that it answers. Raises
     LabError, FaultError."""
-    told = ssh.there(lab).hosts.call(node, "lookup", {"node": node, "within": DNS_SECONDS, "times": times})
-    seconds = {server: each for server, each in told["answers"].items() if each is not None}
-    return "; ".join(f"{server} answers within {each:g} s" for server, each in seconds.items()) or None
+    told = ssh.there(lab).hosts.call(node, "lookup", {"node": node, "within": within, "times": times})
+    return {str(server): None if each is None else float(each) for server, each in told["answers"].items()}
 
 
 class Unready(Seconded):

@@ -372,6 +372,7 @@ BETWEEN = 'links: "between (role data and zone a) and (role data and zone c)"'
         f"network.loss: {{{BETWEEN}, share: 40%}}",
         "node.cpu_starvation: {target: node b-data, quota: 10%}",
         "node.dns_outage: {target: node b-data}",
+        "node.dns_slowness: {target: node b-data, delay: 2s}",
         "disk.full: {target: node b-data, to: flood}",
         "disk.slow: {target: node b-data, write: 256KiB/s}",
         "node.out_of_memory: {target: node b-data}",

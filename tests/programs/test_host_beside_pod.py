@@ -91,7 +91,7 @@ def pod(tmp_path: Path) -> Iterator[Pod]:
         (tmp_path / part).mkdir(parents=True)
     for part in (tmp_path, *tmp_path.rglob("*")):
         part.chmod(0o755)
-    intents = ["node.pause", "network.drop", "node.isolation", "node.dns_outage", "disk.full",
+    intents = ["node.pause", "network.drop", "node.isolation", "node.dns_outage", "node.dns_slowness", "disk.full",
                "node.out_of_memory"]  # fmt: skip
     nodes = {"es-1": {"pod": uid, "data": f"{tmp_path}/data"}, "part": {"pod": uid, "data": "/etc/resolv.conf"}}
     config = {"nodes": nodes, "intents": intents, "longest": 600, "peers": ["10.9.9.0/24"]}
@@ -206,6 +206,41 @@ def test_a_pod_gets_no_answer_of_dns_servers_until_it_is_undone(pod: Pod, how: s
             server.kill()
     told = pod.call("lookup", node="es-1", within=0.1, times=1)
     assert told["answers"] == {"127.0.0.1": None}, "no server, no answer"
+
+
+def test_a_pod_gets_answers_of_dns_servers_late_until_it_is_undone(pod: Pod) -> None:
+    eventually(lambda: listens(pod))
+    inside = ["nsenter", "-t", str(pod.node.pid), "-n", "--"]
+    with subprocess.Popen([*inside, PYTHON, "-c", NAMES], stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None and server.stdout.readline() == "up\n"
+
+            def seconds() -> float:
+                told = pod.call("lookup", node="es-1", within=5, times=1)["answers"]["127.0.0.1"]
+                assert told is not None
+                return float(told)
+
+            assert seconds() < 0.6
+            before = tables(pod)
+            begun = pod.begin("node.dns_slowness", delay_ms=800)
+            assert begun["ok"] and tables(pod) == before, begun
+            assert 0.8 <= seconds() < 3 and seconds() >= 0.8
+            (shown,) = pod.call("state", run="r1", id="f1")["active"]
+            assert shown["steps"][0]["there"] and shown["steps"][0]["hit"] >= 2
+            (file,) = (pod.root / "run" / "oschaos-host").glob("*.relay")
+            passes = psutil.Process(json.loads(file.read_text())["pid"])
+            assert passes.pid not in processes(pod.beside), "it outlives the helper pod"
+            passes.kill()
+            (shown,) = pod.call("state", run="r1", id="f1")["active"]
+            assert shown["steps"][0]["there"] is False, "a table alone is no slow answer but none"
+            assert pod.call("undo", run="r1", id="f1")["ok"] and seconds() < 0.6 and not file.exists()
+            assert pod.begin("node.dns_slowness", id="f2", delay_ms=800)["ok"] and seconds() >= 0.8
+            (file,) = (pod.root / "run" / "oschaos-host").glob("*.relay")
+            passes = psutil.Process(json.loads(file.read_text())["pid"])
+            assert pod.call("undo", run="r1", id="f2")["ok"] and seconds() < 0.6
+            eventually(lambda: not passes.is_running())
+        finally:
+            server.kill()
 
 
 def test_a_volume_of_the_pods_alone_is_filled_and_emptied_though_its_container_ends(pod: Pod) -> None:

@@ -1,15 +1,22 @@
-"""Node faults: kill, stop, drain, isolation, no DNS, restart and upgrade (rolling), pause, loss (then empty)."""
+"""Node faults: kill, stop, drain, isolation, late or no DNS, restart and upgrade (rolling), pause, loss (so empty)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import urllib3
-from pydantic import Field, SerializerFunctionWrapHandler, StrictBool, model_serializer, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    StrictBool,
+    model_serializer,
+    model_validator,
+)
 
 from chaos.base.paths import ProcessIdentity
-from chaos.base.units import Duration, PositiveDuration
+from chaos.base.units import Duration, Malformed, PositiveDuration, at_least
 from chaos.definitions.steps import Flap, Scene
 from chaos.definitions.topology import Topology
 from chaos.faults.effects import CutOff
@@ -137,44 +144,67 @@ class NodeIsolation(NodeFault):
         return CutOff(aim.nodes)
 
 
+PROMPT_SECONDS = 1.0
+"""Within which a DNS server of the cluster's own answers one question."""
 QUESTIONS = 3
 """Of which one is answered where DNS is well: a packet may be lost."""
 
 
-class NamesEvidence(Simple):
-    """Questions for a name, asked as each node would ask: answered before and after the fault, and not meanwhile.
+Answers = Mapping[str, float | None]
+"""DNS server → seconds until it answered, whatever it said; None: it did not."""
 
-    ``ask``: node and how often at most → what was answered, in words; None: nothing. It is the provider's, who has a
-    way into its network.
+
+class NamesEvidence(Simple):
+    """Questions for a name, asked as each node would ask: answered at once before and after the fault; meanwhile not at
+    all, or ``delay`` seconds late.
+
+    ``ask``: node, seconds for each answer and how often at most → what came. It is the provider's, who has a way into
+    the node's network.
     """
 
     effect_deadline = 20.0
 
-    def __init__(self, nodes: Sequence[str]) -> None:
-        self._nodes = nodes
-        self.ask: Callable[[Lab, str, int], str | None] | None = None
+    def __init__(self, nodes: Sequence[str], delay: float | None = None) -> None:
+        self._nodes, self._delay = nodes, delay
+        self._within = PROMPT_SECONDS + (delay or 0.0)
+        self.ask: Callable[[Lab, str, float, int], Answers] | None = None
 
-    def _look(self, lab: Lab, *, answered: bool, times: int = QUESTIONS) -> Look:
+    def _look(self, lab: Lab, *, hit: bool, times: int = QUESTIONS) -> Look:
+        wanted = self._wanted if hit else "an answer" if self._delay is None else f"an answer before {self._delay:g} s"
         probes = []
         for node in self._nodes:
-            told = None if self.ask is None else self.ask(lab, node, times)
-            wanted = "an answer" if answered else "no answer"
-            ok = self.ask is not None and (told is not None) is answered
-            probes.append(Probe(f"DNS as {node} asks", wanted, told or "no answer", ok, about=node))
+            told = {} if self.ask is None else self.ask(lab, node, self._within, times)
+            seconds = {server: each for server, each in told.items() if each is not None}
+            said = "; ".join(f"{server} answers within {each:g} s" for server, each in seconds.items()) or "no answer"
+            ok = self.ask is not None and (self._is_hit if hit else self._is_well)(seconds.values())
+            probes.append(Probe(f"DNS as {node} asks", wanted, said, ok, about=node))
         shown = sum(probe.ok for probe in probes)
         return Look(bool(probes) and shown == len(probes), f"{shown} of {len(probes)} nodes get {wanted}", probes)
 
+    @property
+    def _wanted(self) -> str:
+        return "no answer" if self._delay is None else f"each answer after {self._delay:g} s"
+
+    def _is_well(self, seconds: Collection[float]) -> bool:
+        return any(self._delay is None or each < self._delay for each in seconds)
+
+    def _is_hit(self, seconds: Collection[float]) -> bool:
+        """A server that does not answer at all is no slow one."""
+        if self._delay is None:
+            return not seconds
+        return bool(seconds) and all(each >= self._delay for each in seconds)
+
     def before(self, lab: Lab) -> Look:
-        return self._look(lab, answered=True)
+        return self._look(lab, hit=False)
 
     def in_effect(self, lab: Lab) -> Look:
-        return self._look(lab, answered=False)
+        return self._look(lab, hit=True)
 
     def still(self, lab: Lab) -> Look:
-        return self._look(lab, answered=False, times=1)
+        return self._look(lab, hit=True, times=1)
 
     def gone(self, lab: Lab) -> Look:
-        return self._look(lab, answered=True)
+        return self._look(lab, hit=False)
 
 
 class NodeDnsOutage(NodeFault):
@@ -200,6 +230,39 @@ class NodeDnsOutage(NodeFault):
 
     def evidence(self, aim: Aim, means: Means) -> Evidence:
         return NamesEvidence(aim.nodes)
+
+
+LONGEST_DNS_DELAY = Duration(8)
+"""As the program on hosts takes it. A resolver that asks again after 5 s has given up before that."""
+
+
+def _no_longer(delay: Duration) -> Duration:
+    if delay > LONGEST_DNS_DELAY:
+        raise Malformed(f"{delay.text} is as good as no answer: expected {LONGEST_DNS_DELAY.text} or less")
+    return delay
+
+
+class NodeDnsSlowness(NodeFault):
+    """Names are resolved late for it: each of its questions reaches the DNS server only after a while."""
+
+    kind = "node.dns_slowness"
+    noticing = "hardly"
+    examples = ({"target": "zone c", "delay": "2s"},)
+    proof = "DNS servers that answered sooner, asked as the node would ask, answer after the delay; later sooner again"
+    holding = NodeDnsOutage.holding
+    colour = NodeDnsOutage.colour
+    delay: Annotated[
+        PositiveDuration, at_least(Duration(0.1), "cannot be told from a busy server"), AfterValidator(_no_longer)
+    ] = Field(description="of each answer, for example 2s; 8s at most")
+
+    def claims(self, scene: Scene) -> frozenset[str]:
+        return frozenset(f"the names of {node}" for node in scene.nodes(self.target))
+
+    def describe(self) -> str:
+        return f"DNS is {self.delay.text} late for {self.target.text}"
+
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        return NamesEvidence(aim.nodes, float(self.delay))
 
 
 class RestartEvidence(ProcessEvidence):

@@ -32,6 +32,7 @@ INTENTS = (
     "node.pause",
     "node.isolation",
     "node.dns_outage",
+    "node.dns_slowness",
     "network.drop",
     "network.refuse",
     "network.reset",

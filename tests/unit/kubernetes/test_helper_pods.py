@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Callable
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -364,6 +365,31 @@ def test_that_names_are_not_resolved_is_what_the_pods_own_servers_say(
         evidence = made.evidence()
         assert evidence.before(lab).proven is evidence.gone(lab).proven is answered
         assert evidence.in_effect(lab).proven is evidence.held(lab).proven is not answered
+
+
+def test_that_names_are_resolved_late_is_so_of_each_answer_and_takes_one(
+    lab: ExistingTarget, programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert lab.helpers is not None
+    lab.helpers.make(RUN, [DATA])
+    made = fault(lab, "node.dns_slowness", target=f"node {DATA}", delay="2s")
+    (both,) = made.moves
+    assert both.move.arguments["intent"] == "node.dns_slowness" and both.move.arguments["asked"] == {"delay_ms": 2000}
+    asked: list[Any] = []
+
+    def told(*words: Any, answers: dict[str, Any], **_: Any) -> dict[str, Any]:
+        asked.append(words[-1]["within"])
+        return {"ok": True, "answers": answers}
+
+    for answers, late, well in (({"10.96.0.10": 0.01}, False, True), ({"10.96.0.10": 2.02}, True, False),
+                                ({"10.96.0.10": 2.02, "10.96.0.11": 0.2}, False, True),
+                                ({"10.96.0.10": 2.02, "10.96.0.11": None}, True, False),
+                                ({"10.96.0.10": None}, False, False), ({}, False, False)):  # fmt: skip
+        monkeypatch.setattr(Hosts, "call", partialmethod(told, answers=answers))
+        evidence = made.evidence()
+        assert evidence.before(lab).proven is evidence.gone(lab).proven is well
+        assert evidence.in_effect(lab).proven is evidence.held(lab).proven is late
+    assert set(asked) == {3.0}, "it waits for longer than the delay"
 
 
 def test_evidence_about_names_that_nobody_can_ask_for_proves_nothing(lab: ExistingTarget) -> None:
