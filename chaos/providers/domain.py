@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from chaos.base.errors import ChaosError, FaultError, Lacking
+from chaos.faults.corroboration import Corroborated, with_probe
 from chaos.faults.effects import Restarted
 from chaos.faults.evidence import Evidence, Look, Probe
 from chaos.faults.fault import Grade
 from chaos.faults.kinds.node import NodeRestart
 from chaos.faults.moves import Move, Reversible, operation, said, signed
 from chaos.faults.offers import Aim, Means, Provider
-from chaos.faults.seconded import Seconded, with_probe
 from chaos.opensearch.views import administer
 from chaos.targets.existing.domain import Domain
 from chaos.targets.existing.target import ExistingTarget
@@ -81,7 +81,7 @@ def listed_by(lab: Lab, node: str) -> tuple[str, list[str]]:
     return domain.node_id(lambda path: administer(lab, "GET", path), node), domain.known()
 
 
-class Undenied(Seconded):
+class Undenied(Corroborated):
     """The evidence ``own``, and beside it what AWS says of its maintenance.
 
     It may call one completed whose node never left. A node that came back by itself, while AWS failed or began

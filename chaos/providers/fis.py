@@ -20,6 +20,7 @@ from chaos.base.errors import FaultError, Lacking
 from chaos.base.text import listed
 from chaos.base.units import Duration
 from chaos.definitions.fis import LONGEST, FisFile
+from chaos.faults.corroboration import Corroborated
 from chaos.faults.effects import CutOff, NodeEffects, Restarted
 from chaos.faults.evidence import Evidence
 from chaos.faults.fault import Grade, Link
@@ -30,7 +31,6 @@ from chaos.faults.kinds.node import NodeKill, NodeRestart, NodeStop
 from chaos.faults.kinds.zone import ZoneIsolation, ZonePartition, ZonePowerLoss, ZoneSlowness
 from chaos.faults.moves import Move, Reversible, operation, signed
 from chaos.faults.offers import Aim, Means, Provider
-from chaos.faults.seconded import Seconded
 from chaos.opensearch.views import administer
 from chaos.targets.existing.fis import SHELL, Ask, Fis
 from chaos.targets.existing.fis_template import digest
@@ -599,7 +599,7 @@ def loss(fault: NetworkLoss, aim: Aim) -> Means:
 # ---- what is believed ---------------------------------------------------------------------------------------
 
 
-class Running(Seconded):
+class Running(Corroborated):
     """The evidence ``own``, and beside it what FIS says of the experiment.
 
     An experiment that is over, or an action that failed or was skipped, is no fault of ours, whatever is seen.

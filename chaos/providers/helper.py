@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from chaos.base.errors import FaultError, Lacking
+from chaos.faults.corroboration import Corroborated
 from chaos.faults.effects import NodeEffects
 from chaos.faults.evidence import Evidence
 from chaos.faults.fault import Grade
@@ -26,7 +27,6 @@ from chaos.faults.kinds.node import (
 from chaos.faults.kinds.resources import NodeCpuStarvation, NodeOutOfMemory
 from chaos.faults.moves import Reversible, operation
 from chaos.faults.offers import Aim, Means, Provider
-from chaos.faults.seconded import Seconded
 from chaos.kubernetes.seen import Pod
 from chaos.providers import ssh
 from chaos.providers.kubernetes import BACK_SECONDS, meant
@@ -169,7 +169,7 @@ def out_of_memory(fault: NodeOutOfMemory, aim: Aim) -> Means:
     return Means(moves, read=read, evidence=lambda own: OutOfMemory(NodeEffects(aim.nodes), begun))
 
 
-class OutOfMemory(Seconded):
+class OutOfMemory(Corroborated):
     """Nodes that are dead as others see it, and whose pods' containers the kernel has ended for want of memory.
 
     ``begun``: node → its pod when the fault began.
@@ -283,7 +283,7 @@ def names_for(lab: Lab, node: str, within: float, times: int) -> Answers:
     return {str(server): None if each is None else float(each) for server, each in told["answers"].items()}
 
 
-class Unready(Seconded):
+class Unready(Corroborated):
     """Nodes that are cut off as others see it, while Kubernetes has heard nothing of their ``machines`` for a while."""
 
     what, expected = "the API server says", "their machines are not ready"

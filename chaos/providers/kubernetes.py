@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from chaos.base.errors import FaultError, Lacking
+from chaos.faults.corroboration import Corroborated
 from chaos.faults.effects import Left, NodeEffects, Restarted
 from chaos.faults.evidence import Evidence
 from chaos.faults.fault import Grade
@@ -19,7 +20,6 @@ from chaos.faults.kinds.node import NodeDrain, NodeKill, NodeLoss, NodeRestart, 
 from chaos.faults.kinds.zone import ZonePowerLoss
 from chaos.faults.moves import Move, Reversible, operation
 from chaos.faults.offers import Aim, Means, Provider
-from chaos.faults.seconded import Seconded
 from chaos.kubernetes.seen import Pod
 from chaos.targets.existing.pods import FRESH_SECONDS, KEEPS, Pods, mark, said, unfit
 from chaos.targets.existing.target import ExistingTarget
@@ -162,7 +162,7 @@ def drained(aim: Aim, fault: NodeDrain) -> Means:
 # ---- what is said -------------------------------------------------------------------------------------------
 
 
-class Held(Seconded):
+class Held(Corroborated):
     """Nodes that are dead as others see it, and whose very pods do not run as the API server says.
 
     ``begun``: node → the uid of its pod when the fault began, known once its moves are written down. ``anew``: each pod
@@ -194,7 +194,7 @@ class Held(Seconded):
         return pod is not None and pod.runs and pod.ready and not pod.ending
 
 
-class Drained(Seconded):
+class Drained(Corroborated):
     """Nodes that have left as others see it, while no pod of theirs is on the machine of before, which takes none."""
 
     what, expected = "the API server says", "their machines take no new pods, and none of theirs is there"
@@ -222,7 +222,7 @@ class Drained(Seconded):
         return pod is None or (pod.uid != before.uid and pod.machine != before.machine)
 
 
-class Anew(Seconded):
+class Anew(Corroborated):
     """Nodes that others know under another process, and whose pods have another uid than before."""
 
     what, expected = "the API server says", "each has another pod, which is ready"

@@ -1,7 +1,7 @@
-"""Evidence by effect, and beside it the word of whoever carries a fault out: proven is what both show.
+"""Evidence by effect that the provider's own word has to corroborate: a fault is proven when both show it.
 
-A word alone proves nothing, since who is asked to break something may say that it did. Against it nothing is proven
-either: what is seen while nothing of ours is under way is no fault of ours.
+The word alone proves nothing, since a provider that is asked to break something may say that it did. An effect without
+it proves nothing either: what is seen while the provider does nothing is no fault of ours.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from chaos.faults.probes import Pair
 from chaos.targets.protocol import Lab
 
 
-class Seconded:
-    """The evidence ``own`` with a word beside it. ``patience``: seconds of each deadline at the least.
+class Corroborated:
+    """The evidence ``own``, which a word corroborates. ``patience``: seconds of each deadline at the least.
 
     ``what``: whose word it is, and about what; ``expected``: what it must be while the fault is in effect.
     """
@@ -63,7 +63,7 @@ class Seconded:
         try:
             says, well = self.word(lab, over=over)
         except ChaosError as error:
-            says, well = f"nobody says: {said(error)}", False
+            says, well = f"no answer: {said(error)}", False
         return with_probe(look, Probe(self.what, "over" if over else self.expected, says, well))
 
 
