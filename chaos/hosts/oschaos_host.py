@@ -831,13 +831,31 @@ def undo_exhaustion(step: Data) -> Data:
     return undo_value({**step, "ours": step["first"]} if first else step)
 
 
+class Mount(NamedTuple):
+    """``root``: which folder of the file system is mounted ``at`` which place; ``kind`` and ``options``: of the file
+    system, with those of the mount before (proc_pid_mountinfo(5))."""
+
+    device: str
+    root: str
+    at: str
+    kind: str
+    options: list[str]
+
+
+def mounts_of(whose: int | str) -> list[Mount]:
+    """All mounts that a process sees, an older one at the same place before a newer one."""
+    found = []
+    for line in text_of(f"/proc/{whose}/mountinfo", 1 << 24).splitlines():
+        of_mount, _, of_system = line.partition(" - ")
+        _, _, device, root, at, options, *_ = of_mount.split()
+        kind, _, own = of_system.split(" ", 2)
+        found.append(Mount(device, root, at, kind, [*options.split(","), *own.split(",")]))
+    return found
+
+
 def mounted(path: str) -> list[str]:
     """The options of a mount and of its file system; nothing where none is there."""
-    for line in reversed(text_of("/proc/self/mountinfo").splitlines()):
-        fields = line.split()
-        if fields[4] == path:
-            return [*fields[5].split(","), *fields[-1].split(",")]
-    return []
+    return next((mount.options for mount in reversed(mounts_of("self")) if mount.at == path), [])
 
 
 def undo_mount(step: Data) -> Data:
@@ -895,13 +913,6 @@ def plan_down(ask: Data, node: Data, config: Data) -> list[Data]:
     return [{"step": "dropin", "unit": node["unit"], "path": path, "text": "[Service]\nRestart=no\n"}, down]
 
 
-def mounts_of(whose: int | str) -> Iterator[tuple[str, str, str]]:
-    """Of each mount there: its device, which of its folders is mounted, and where."""
-    for line in text_of(f"/proc/{whose}/mountinfo", 1 << 24).splitlines():
-        fields = line.split()
-        yield fields[2], fields[3], fields[4]
-
-
 def volume_of_pod(node: Data) -> tuple[str, int]:
     """Where the machine has the volume that a pod's data folder is on, below the kubelet's folder of that pod. There it
     stays while containers come and go. Refuses what is only a part of a file system, or another pod's too."""
@@ -910,11 +921,11 @@ def volume_of_pod(node: Data) -> tuple[str, int]:
     found = node_process(node)
     if found is None and (known := next(held_there, None)) is not None:
         return known  # its container has ended: where its volume is, is written down
-    device = next((device for device, _, at in mounts_of(running(node)["pid"]) if at == node["data"]), None)
+    device = next((mount.device for mount in mounts_of(running(node)["pid"]) if mount.at == node["data"]), None)
     if device is None:
         raise Refused(f"{node['data']} is no volume of the pod")
     whose, before = machine()
-    whole = [at for dev, root, at in mounts_of(whose) if dev == device and root == "/"]
+    whole = [mount.at for mount in mounts_of(whose) if mount.device == device and mount.root == "/"]
     mine = [at for at in whole if f"/{node['pod']}/" in at]
     if not mine:
         raise Refused(f"{node['data']} has no file system of its own: others would be hit too")
@@ -963,23 +974,25 @@ def machine() -> tuple[str, str]:
     return ("1", "/proc/1/root") if os.path.exists("/proc/1/root/proc") else ("self", "")
 
 
+def of_groups(whose: int | str) -> list[Mount]:
+    """Where whole hierarchies of control groups are mounted."""
+    return [mount for mount in mounts_of(whose) if mount.kind in ("cgroup", "cgroup2") and mount.root == "/"]
+
+
 def control_group(node: Data, controller: str) -> tuple[int, str]:
     """Version and folder of the node's control group, if nobody else is in it."""
     pid = running(node)["pid"]
     groups = dict(line.split(":", 2)[1:] for line in text_of(f"/proc/{pid}/cgroup").splitlines())
     whose, root = machine() if "pod" in node else ("self", "")  # in a pod only a part of them is mounted
-    mounts = [line.partition(" - ") for line in text_of(f"/proc/{whose}/mountinfo").splitlines()]
     # version 1 first: where both are mounted, it has the controllers
-    for before, _, after in sorted(mounts, key=lambda mount: mount[2].startswith("cgroup2")):
-        kind, _, options = after.split(" ", 2)
-        if before.split()[3] != "/" or kind not in ("cgroup", "cgroup2"):
+    for mount in sorted(of_groups(whose), key=lambda mount: mount.kind):
+        first = mount.kind == "cgroup"
+        owner = next((key for key in groups if controller in key.split(",")), None) if first else ""
+        if owner is None or (first and controller not in mount.options):
             continue
-        owner = next((key for key in groups if controller in key.split(",")), None) if kind == "cgroup" else ""
-        if owner is None or (kind == "cgroup" and controller not in options.split(",")):
-            continue
-        group = root + os.path.normpath(before.split()[4] + "/" + groups.get(owner, "/"))
+        group = root + os.path.normpath(mount.at + "/" + groups.get(owner, "/"))
         if groups.get(owner, "/") == "/":
-            if kind == "cgroup2":
+            if not first:
                 continue  # version 1 has the controller
             raise Refused(f"the node has no control group of its own for {controller}", "run it in a unit of its own")
         for other in map(int, text_of(f"{group}/cgroup.procs").split()):
@@ -987,7 +1000,7 @@ def control_group(node: Data, controller: str) -> tuple[int, str]:
                 continue
             if not descends(other, pid):
                 raise Refused(f"process {other} is in the node's control group too, and would be hit")
-        return (1 if kind == "cgroup" else 2), group
+        return (1 if first else 2), group
     raise Refused(f"there is no controller {controller} for the node", "run it in a unit of its own")
 
 
@@ -1577,14 +1590,10 @@ def outlive_pod() -> None:
     pod's is killed when it ends. Raises ``OSError``, and then the dead-man does not come up."""
     first = dict(line.split(":", 2)[1:] for line in text_of("/proc/1/cgroup").splitlines())
     whose, root = machine()
-    for line in text_of(f"/proc/{whose}/mountinfo").splitlines():
-        before, _, after = line.partition(" - ")
-        kind, _, options = after.split(" ", 2)
-        if kind not in ("cgroup", "cgroup2") or before.split()[3] != "/":
-            continue
-        these = (each for each in first if each and set(each.split(",")) <= set(options.split(",")))
-        group = first.get("" if kind == "cgroup2" else next(these, "none"), "/")
-        put(f"{root}{before.split()[4]}{group}/cgroup.procs", "0")
+    for mount in of_groups(whose):
+        these = (each for each in first if each and set(each.split(",")) <= set(mount.options))
+        group = first.get("" if mount.kind == "cgroup2" else next(these, "none"), "/")
+        put(f"{root}{mount.at}{group}/cgroup.procs", "0")
 
 
 def watch(name: str) -> None:

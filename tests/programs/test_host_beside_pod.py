@@ -83,7 +83,7 @@ def processes(group: Path) -> list[int]:
 @pytest.fixture
 def pod(tmp_path: Path) -> Iterator[Pod]:
     uid = str(uuid.uuid4())
-    groups = [GROUPS / f"oschaos-test-{uid[:8]}", GROUPS / f"oschaos-test-{uid[:8]}" / f"pod{uid}"]
+    groups = [GROUPS / f"pod-test-{uid[:8]}", GROUPS / f"pod-test-{uid[:8]}" / f"pod{uid}"]
     groups.append(groups[0] / "helper")
     for each in groups:
         each.mkdir()

@@ -102,7 +102,7 @@ def test_a_full_disk_is_proven_and_missed_when_its_filler_goes(
 @pytest.fixture
 def grouped(host: Host) -> Iterator[Path]:
     """The node's process has a control group of its own for what it writes."""
-    folder = Path("/sys/fs/cgroup/blkio") / f"oschaos-host-{host.folder.name[-8:]}"
+    folder = Path("/sys/fs/cgroup/blkio") / f"host-test-{host.folder.name[-8:]}"
     if not folder.parent.is_dir():
         pytest.skip("this machine has no control groups of version 1")
     folder.mkdir()
@@ -143,7 +143,7 @@ def burning(host: Host) -> Iterator[Path]:
     host.config["nodes"]["es-1"]["user"] = "root"
     host.configure()
     host.pidfile.write_text(str(burner.pid))
-    folders = [folder / f"oschaos-host-{host.folder.name[-8:]}" for folder in folders]
+    folders = [folder / f"host-test-{host.folder.name[-8:]}" for folder in folders]
     for folder in folders:
         folder.mkdir()
         (folder / "cgroup.procs").write_text(str(burner.pid))

@@ -193,7 +193,7 @@ def test_full_to_the_last_block_where_what_is_free_lies_in_pieces(host: Host, ex
 
 def test_what_is_used_is_told_and_how_much_of_it_by_us(host: Host, disk: Path) -> None:
     before = host.call("probe", node="es-1", do="look", within=5)
-    assert before == {"ok": True, "bytes": 16 * MIB, "free": before["free"], "filled": 0}
+    assert before == {"ok": True, "bytes": 16 * MIB, "free": before["free"], "filled": 0, "write_limit": None}
     host.begun("disk.full", leave_bytes=MIB)
     full = host.call("probe", node="es-1", do="look", within=5)
     assert full["free"] == MIB and full["filled"] == before["free"] - MIB
@@ -292,7 +292,7 @@ def group(host: Host) -> Iterator[dict[str, Path]]:
         mount = Path("/sys/fs/cgroup") / controller
         if not mount.is_dir():
             pytest.skip("this machine has no control groups of version 1")
-        folders[controller] = mount / f"oschaos-host-{host.folder.name[-8:]}"
+        folders[controller] = mount / f"host-test-{host.folder.name[-8:]}"
         folders[controller].mkdir()
         (folders[controller] / "cgroup.procs").write_text(str(host.pid))
     yield folders
