@@ -180,67 +180,78 @@ def test_a_machine_is_cut_off_but_for_its_kubelet_and_comes_back(pod: Pod, tmp_p
             machine.kill()
 
 
+@pytest.fixture
+def server(pod: Pod) -> Iterator[subprocess.Popen[str]]:
+    """A DNS server in the pod's own network; the node is up."""
+    eventually(lambda: listens(pod))
+    inside = ["nsenter", "-t", str(pod.node.pid), "-n", "--"]
+    with subprocess.Popen([*inside, PYTHON, "-c", NAMES], stdout=subprocess.PIPE, text=True) as made:
+        assert made.stdout is not None and made.stdout.readline() == "up\n"
+        try:
+            yield made
+        finally:
+            made.kill()
+
+
+def lookup(pod: Pod, *, within: float, times: int) -> float | None:
+    told = pod.call("lookup", node="es-1", within=within, times=times)
+    assert told["ok"] and told["asked_for"] == "search.svc.cluster.local", told
+    seconds: float | None = told["answers"]["127.0.0.1"]
+    return seconds
+
+
 @pytest.mark.parametrize("how", ["drop", "refuse"])
-def test_a_pod_gets_no_answer_of_dns_servers_until_it_is_undone(pod: Pod, how: str) -> None:
-    eventually(lambda: listens(pod))
-    inside = ["nsenter", "-t", str(pod.node.pid), "-n", "--"]
-    with subprocess.Popen([*inside, PYTHON, "-c", NAMES], stdout=subprocess.PIPE, text=True) as server:
-        try:
-            assert server.stdout is not None and server.stdout.readline() == "up\n"
-
-            def answered() -> bool:
-                told = pod.call("lookup", node="es-1", within=0.5, times=3)
-                assert told["ok"] and told["asked_for"] == "search.svc.cluster.local", told
-                return bool(told["answers"]["127.0.0.1"] is not None)
-
-            assert answered()
-            before = tables(pod)
-            begun = pod.begin("node.dns_outage", how=how)
-            assert begun["ok"] and tables(pod) == before, begun
-            assert not answered()
-            (shown,) = pod.call("state", run="r1", id="f1")["active"]
-            assert shown["steps"][0]["there"] and shown["steps"][0]["hit"] >= 3, "each question met the rule"
-            assert listens(pod), "nothing else is changed"
-            assert pod.call("undo", run="r1", id="f1")["ok"] and answered()
-        finally:
-            server.kill()
-    told = pod.call("lookup", node="es-1", within=0.1, times=1)
-    assert told["answers"] == {"127.0.0.1": None}, "no server, no answer"
+def test_a_pod_gets_no_answer_of_dns_servers_until_it_is_undone(
+    pod: Pod, server: subprocess.Popen[str], how: str
+) -> None:
+    assert lookup(pod, within=0.5, times=3) is not None
+    before = tables(pod)
+    begun = pod.begin("node.dns_outage", how=how)
+    assert begun["ok"] and tables(pod) == before, begun
+    assert lookup(pod, within=0.5, times=3) is None
+    (shown,) = pod.call("state", run="r1", id="f1")["active"]
+    assert shown["steps"][0]["there"] and shown["steps"][0]["hit"] >= 3, "each question met the rule"
+    assert listens(pod), "nothing else is changed"
+    assert pod.call("undo", run="r1", id="f1")["ok"] and lookup(pod, within=0.5, times=3) is not None
+    server.kill()
+    server.wait()
+    assert lookup(pod, within=0.1, times=1) is None, "no server, no answer"
 
 
-def test_a_pod_gets_answers_of_dns_servers_late_until_it_is_undone(pod: Pod) -> None:
-    eventually(lambda: listens(pod))
-    inside = ["nsenter", "-t", str(pod.node.pid), "-n", "--"]
-    with subprocess.Popen([*inside, PYTHON, "-c", NAMES], stdout=subprocess.PIPE, text=True) as server:
-        try:
-            assert server.stdout is not None and server.stdout.readline() == "up\n"
+def relays(pod: Pod) -> psutil.Process:
+    """The process that passes questions on."""
+    (file,) = (pod.root / "run" / "oschaos-host").glob("*.relay")
+    return psutil.Process(json.loads(file.read_text())["pid"])
 
-            def seconds() -> float:
-                told = pod.call("lookup", node="es-1", within=5, times=1)["answers"]["127.0.0.1"]
-                assert told is not None
-                return float(told)
 
-            assert seconds() < 0.6
-            before = tables(pod)
-            begun = pod.begin("node.dns_slowness", delay_ms=800)
-            assert begun["ok"] and tables(pod) == before, begun
-            assert 0.8 <= seconds() < 3 and seconds() >= 0.8
-            (shown,) = pod.call("state", run="r1", id="f1")["active"]
-            assert shown["steps"][0]["there"] and shown["steps"][0]["hit"] >= 2
-            (file,) = (pod.root / "run" / "oschaos-host").glob("*.relay")
-            passes = psutil.Process(json.loads(file.read_text())["pid"])
-            assert passes.pid not in processes(pod.beside), "it outlives the helper pod"
-            passes.kill()
-            (shown,) = pod.call("state", run="r1", id="f1")["active"]
-            assert shown["steps"][0]["there"] is False, "a table alone is no slow answer but none"
-            assert pod.call("undo", run="r1", id="f1")["ok"] and seconds() < 0.6 and not file.exists()
-            assert pod.begin("node.dns_slowness", id="f2", delay_ms=800)["ok"] and seconds() >= 0.8
-            (file,) = (pod.root / "run" / "oschaos-host").glob("*.relay")
-            passes = psutil.Process(json.loads(file.read_text())["pid"])
-            assert pod.call("undo", run="r1", id="f2")["ok"] and seconds() < 0.6
-            eventually(lambda: not passes.is_running())
-        finally:
-            server.kill()
+def test_a_pod_gets_answers_of_dns_servers_late_until_it_is_undone(pod: Pod, server: subprocess.Popen[str]) -> None:
+    def late(seconds: float | None) -> bool:
+        return seconds is not None and 0.8 <= seconds < 3
+
+    assert not late(lookup(pod, within=5, times=1))
+    before = tables(pod)
+    begun = pod.begin("node.dns_slowness", delay_ms=800)
+    assert begun["ok"] and tables(pod) == before, begun
+    assert late(lookup(pod, within=5, times=1)) and late(lookup(pod, within=5, times=1))
+    (shown,) = pod.call("state", run="r1", id="f1")["active"]
+    assert shown["steps"][0]["there"] and shown["steps"][0]["hit"] >= 2
+    passes = relays(pod)
+    assert passes.pid not in processes(pod.beside), "it outlives the helper pod"
+    assert pod.call("undo", run="r1", id="f1")["ok"]
+    eventually(lambda: not passes.is_running())
+    told = lookup(pod, within=5, times=1)
+    assert told is not None and not late(told)
+
+
+def test_a_table_without_the_process_behind_it_is_not_there(pod: Pod, server: subprocess.Popen[str]) -> None:
+    """Then there are no answers at all, which is another fault."""
+    assert pod.begin("node.dns_slowness", delay_ms=100)["ok"]
+    relays(pod).kill()
+    (shown,) = pod.call("state", run="r1", id="f1")["active"]
+    assert shown["steps"][0]["there"] is False
+    assert lookup(pod, within=0.5, times=1) is None
+    assert pod.call("undo", run="r1", id="f1")["ok"] and lookup(pod, within=0.5, times=3) is not None
+    assert not list((pod.root / "run" / "oschaos-host").glob("*.relay"))
 
 
 def test_a_volume_of_the_pods_alone_is_filled_and_emptied_though_its_container_ends(pod: Pod) -> None:
