@@ -410,6 +410,9 @@ def record(series: str, times: int, minutes: float, again: Sequence[str] = (), o
         goes_on = unfinished(ROOT / "reports", what, lines(series), run["code"]) if series == "sides" else None
         keep(run)
         found = run_once(series, what, goes_on)
+        if series == "no-fault" and found["exit_code"] == Exit.USAGE:
+            file_of(run).unlink()  # nothing was started, so it is no run of the series; nor would the next one be
+            raise SystemExit(f"{what} was refused: {found.get('said', '')}")
         over = {} if found["outcome"] == "cut off" else {"ended": datetime.now(UTC).isoformat(timespec="seconds")}
         keep(run | over | found)
         print(

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import results
 
+from chaos.base.errors import Exit
+
 
 def test_the_committed_page_is_made_of_the_committed_runs() -> None:
     assert results.PAGE.read_text() == results.page(), "run: python benchmarks/results.py page"
@@ -68,6 +70,19 @@ def test_each_experiment_without_a_fault_has_a_table_of_its_own_and_goes_on_by_i
     text = "\n".join(results.section("no-fault"))
     assert text.count("## ") == 2 and "## Nothing is done to the cluster: segrep-no-fault" in text
     assert f"`opensearch-chaos run {other}`" in text and "2 runs, in a row: 1 pass, 1 inconclusive." in text
+
+
+def test_a_run_that_is_refused_is_none_of_its_series_and_ends_it(
+    recorded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = {"outcome": "none", "exit_code": Exit.USAGE, "seconds": 2, "said": "leftovers of a dead run are here"}
+    asked: list[str] = []
+    monkeypatch.setattr(results, "run_once", lambda series, what, goes_on: asked.append(what) or refused)
+    monkeypatch.setattr(results, "refuse_uncommitted", lambda *_: None)
+    before = set(results.RESULTS.rglob("*.json"))
+    with pytest.raises(SystemExit, match="leftovers of a dead run"):
+        results.record("no-fault", 20, 60)
+    assert len(asked) == 1 and set(results.RESULTS.rglob("*.json")) == before
 
 
 def test_an_experiment_that_was_changed_is_shown_by_its_newest_runs_alone(recorded: Path) -> None:
