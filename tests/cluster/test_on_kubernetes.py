@@ -404,6 +404,41 @@ def test_a_fault_that_somebody_else_takes_back_is_not_said_to_have_held(box: Box
     assert nothing_left(api, box) and wait_until(lambda: whole(api), 150, every=0.5)
 
 
+LIAR = """#!/usr/bin/python3 -IS
+import json, os, re, sys
+words, kept = sys.argv[1:], "/run/nft"
+if "-f" in words:
+    text = sys.stdin.read()
+    open(kept, "w").write(re.search(r"table inet (\\S+)", text)[1])
+elif "delete" in words:
+    os.remove(kept)
+name = open(kept).read() if os.path.exists(kept) else None
+table = {"table": {"family": "inet", "name": name}}
+rule = {"rule": {"comment": "hit", "expr": [{"counter": {"packets": 99, "bytes": 9999}}]}}
+if "-j" in words:
+    print(json.dumps({"nftables": [] if name is None else [table] if "tables" in words else [table, rule]}))
+"""
+"""A program in nft's place that says what nft would, and does nothing."""
+
+
+def test_a_helper_that_says_that_it_has_done_what_it_has_not_proves_nothing(box: Box, tmp_path: Path) -> None:
+    api = box.api()
+    assert wait_until(lambda: whole(api), 150, every=0.5)
+    running = Cli("run", experiment(tmp_path, PARTITION), "--on", helped(box, tmp_path), "--out", tmp_path / "run",
+                  "--yes")  # fmt: skip
+    assert wait_until(lambda: "phase.start" in {each["kind"] for each in events(tmp_path / "run")}, 150, every=0.1)
+    for each in launchers():
+        file = Path(f"/proc/{each.pid}/root/usr/sbin/nft")
+        file.unlink()
+        file.write_text(LIAR)
+        file.chmod(0o755)
+    assert len(launchers()) == len(helpers(api)) > 0
+    code, output = running.end(300)
+    assert code == Exit.INCONCLUSIVE and "clean-up: clean" in output, output
+    assert "not proven" in output and tables(box) == {}, output
+    assert nothing_left(api, box) and wait_until(lambda: whole(api), 150, every=0.5)
+
+
 SHIPPED = Path(__file__).parents[2] / "experiments" / "kubernetes"
 
 
