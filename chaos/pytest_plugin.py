@@ -203,7 +203,10 @@ def _read_options(config: pytest.Config) -> None:
         from chaos.run.retrying import Retries
 
         config.stash[_OBJECTIVES] = objectives.parse(objective, GRAMMAR.operations, OBJECTIVE)
-        config.stash[_OVERRIDES] = overriding.parse(given, SET)
+        overrides = overriding.parse(given, SET)
+        if config.getoption(ON):
+            overriding.refuse_topology(overrides)
+        config.stash[_OVERRIDES] = overrides
         if retry is not None:
             config.stash[_RETRIES] = Retries.parse(retry, RETRY)
     except InvalidInput as error:

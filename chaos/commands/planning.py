@@ -133,6 +133,8 @@ def plan(
     controlled = not no_controller
     good = objectives.parse(objective or (), GRAMMAR.operations, streams=True)
     overrides = overriding.parse(given_values or ())
+    if on is not None:
+        overriding.refuse_topology(overrides)
     loaded = for_each(
         lambda file: load_experiment(
             file, topology=topology, controlled=controlled, good=good, sides=on is None, overrides=overrides

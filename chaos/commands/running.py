@@ -102,6 +102,8 @@ def run(
     controlled = not no_controller
     good = objectives.parse(objective or (), GRAMMAR.operations, streams=True)
     overrides = overriding.parse(given_values or ())
+    if on is not None and is_existing(on):
+        overriding.refuse_topology(overrides)
     loaded = for_each(
         lambda file: load_experiment(
             file,

@@ -59,8 +59,9 @@ def load_experiment(
     """
     path = Path(path)
     source = Source.read(path)
-    if overrides:
-        overriding.override(source, overrides, grammar.with_streams(streams_in(source.data)).experiment_file)
+    own, below = overriding.parted(overrides)
+    if own:
+        overriding.override(source, own, grammar.with_streams(streams_in(source.data)).experiment_file)
     without = grammar.with_slis(slis.written_in(source.data))
     grammar = without.with_streams(streams_in(source.data))
     file = validated(source, grammar.experiment_file, "experiment")
@@ -70,6 +71,7 @@ def load_experiment(
     named = topology if topology is not None else source.data.get("topology")
     if isinstance(named, Topology):
         found = named
+        errors += [f"{each.says}: the topology is that of a cluster which is there" for each in below]
     elif isinstance(named, str | Path) and str(named):
         try:
             where = _find(named, near=path)
@@ -80,7 +82,7 @@ def load_experiment(
                 source.add([Problem(("topology",), error.message)])
         else:
             try:
-                found = _topology(where)
+                found = _topology(where, below)
             except InvalidInput as error:
                 errors.append(error.message)
     dataset: WorkloadDefinition | None = None
@@ -110,7 +112,8 @@ def load_experiment(
     experiment = objectives.override(resolved, good or {})
     if file.vary is None or where is None:
         return experiment
-    return _varied(source, file.vary, experiment, where, without, given=topology is not None, good=good or {})
+    of_option = topology is not None or bool(below)
+    return _varied(source, file.vary, experiment, where, without, given=of_option, good=good or {}, of_topology=below)
 
 
 def _listed_times(file: ExperimentFile, source: Source) -> dict[str, tuple[float, ...]]:
@@ -197,8 +200,10 @@ def _varied(
     *,
     given: bool,
     good: Mapping[str, Duration],
+    of_topology: Sequence[Override],
 ) -> Varied:
-    """The experiment with its sides. ``where``: the file of its topology; ``given``: an option names it.
+    """The experiment with its sides. ``where``: the file of its topology; ``given``: an option names it, or changes it
+    by the values ``of_topology``.
 
     Raises InvalidInput with every problem of every side.
     """
@@ -223,7 +228,7 @@ def _varied(
                 errors.append(error.message)
                 continue
         else:
-            data = vary.merged(Source.read(where).data, side.topology or {})
+            data = vary.merged(_of_topology(where, of_topology).data, side.topology or {})
             below = SideSource.made(source, (*prefix, "topology"), data)
             written = validated(below, TopologyFile, "topology")
             if written is not None:
@@ -278,8 +283,15 @@ def load_topology(name_or_path: str | Path, near: str | Path | None = None) -> T
     return _topology(_find(name_or_path, near=Path(near) if near is not None else None))
 
 
-def _topology(path: Path) -> Topology:
+def _of_topology(path: Path, given: Sequence[Override]) -> Source:
+    """A topology's file with values in place of its own."""
     source = Source.read(path)
+    overriding.override(source, given, TopologyFile)
+    return source
+
+
+def _topology(path: Path, given: Sequence[Override] = ()) -> Topology:
+    source = _of_topology(path, given)
     file = validated(source, TopologyFile, "topology")
     if file is not None:
         source.add(topologies.check(file))

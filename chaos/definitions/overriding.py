@@ -2,7 +2,8 @@
 
 A path is keys joined by dots, as they stand in the file; a key may have dots of its own (``guards.cluster.red``). An
 item of a list is named by its number from 0, by its ``name``, or by a key that it alone has (``expect.read.good``). A
-path leads to what is in the file, or to a key that may stand there. Values are read as YAML and put into the file's
+path leads to what is in the file, or to a key that may stand there. Below ``topology`` stand the keys of the file that
+the experiment names (``topology.opensearch``). Values are read as YAML and put into the file's
 data before that is validated, so they are held to everything that a file is held to.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 import difflib
 import typing
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel
@@ -21,6 +22,7 @@ from chaos.definitions.source import Given, Source, read_value, shown
 
 OPTION = "--set"
 EXAMPLE = "load.write.rate=50/s"
+TOPOLOGY = "topology."
 LIKE = 0.6
 """From which likeness (0..1) on a key is near another one, as :func:`difflib.get_close_matches` has it."""
 NO_YAML = "><=@`%"
@@ -29,16 +31,18 @@ NO_YAML = "><=@`%"
 
 @dataclass(frozen=True)
 class Override:
-    """One value. ``path`` and ``text``: as they were written; ``option``: by which it came."""
+    """One value. ``path`` and ``text``: as they were written; ``option``: by which it came. ``above``: what was written
+    before the path and leads to the file in which it stands."""
 
     path: str
     text: str
     value: Any
     option: str = OPTION
+    above: str = ""
 
     @property
     def says(self) -> str:
-        return f"{self.option} {self.path}={self.text}"
+        return f"{self.option} {self.above}{self.path}={self.text}"
 
 
 def parse(given: Iterable[str], option: str = OPTION) -> tuple[Override, ...]:
@@ -56,6 +60,23 @@ def parse(given: Iterable[str], option: str = OPTION) -> tuple[Override, ...]:
             raise InvalidInput(f"{option} {each}: {path} is given twice", remedy="give each value once")
         found[path] = Override(path, text, _read(text, f"{option} {each}"), option)
     return tuple(found.values())
+
+
+def parted(given: Iterable[Override]) -> tuple[list[Override], list[Override]]:
+    """Those of the experiment's own file, and those of its topology's, by their paths in it."""
+    own, below = list[Override](), list[Override]()
+    for each in given:
+        if each.path.startswith(TOPOLOGY):
+            below.append(replace(each, path=each.path.removeprefix(TOPOLOGY), above=TOPOLOGY))
+        else:
+            own.append(each)
+    return own, below
+
+
+def refuse_topology(given: Iterable[Override]) -> None:
+    """For a cluster that exists, whose topology no option changes. Raises :class:`InvalidInput`."""
+    for each in parted(given)[1]:
+        raise InvalidInput(f"{each.says}: a cluster that exists has its own topology", remedy="leave it out")
 
 
 def _read(text: str, says: str) -> Any:
@@ -77,7 +98,7 @@ def override(source: Source, given: Iterable[Override], model: type[BaseModel]) 
             loc = tuple(_resolve(source.data, model, each.path))
         except _Astray as astray:
             near = _right(source.data, model, astray.near) or _similar(source.data, each.path)
-            right = f"; did you mean {near}?" if near else ""
+            right = f"; did you mean {each.above}{near}?" if near else ""
             raise InvalidInput(f"{shown(source.path)}: {each.says}: {astray.says}{right}") from None
         source.put(Given(loc, each.value, each.says))
 

@@ -110,6 +110,34 @@ def test_a_key_that_the_file_leaves_out(load: Load) -> None:
     assert changed.seed == 7
 
 
+def test_keys_of_the_topology_s_own_file(load: Load, file: Path) -> None:
+    changed = load("topology.opensearch=2.19.6", "topology.settings.index.refresh_interval=5s")
+    assert changed.topology.versions == ("2.19.6",) and "5s" in str(changed.topology.settings)
+    assert changed.overrides["topology.opensearch"] == "2.19.6"
+    assert plan.digest(changed) != plan.digest(load()), "another version is another plan"
+    assert load("topology=3az", "topology.opensearch=2.19.6").topology.name == "3az"
+    with pytest.raises(InvalidInput, match=r"--set topology\.opensearch=2\.19\.6: the topology is that of a cluster"):
+        load_experiment(file, topology=load().topology, overrides=overriding.parse(["topology.opensearch=2.19.6"]))
+
+
+def test_a_cluster_that_exists_has_its_own_topology() -> None:
+    overriding.refuse_topology(overriding.parse(["load.write.rate=5/s"]))
+    with pytest.raises(InvalidInput, match=r"--set topology\.opensearch=3\.9\.0: a cluster that exists has its own"):
+        overriding.refuse_topology(overriding.parse(["topology.opensearch=3.9.0"]))
+
+
+def test_sides_have_them_too_but_not_beside_a_topology_of_their_own(file: Path) -> None:
+    of = "vary:\n  sides: {one: {}, other: {topology: %s}}\n  times: 5\n  decide: [write.good]\n"
+    given = overriding.parse(["topology.opensearch=2.19.6"])
+    file.write_text(TEXT + of % "{settings: {index: {refresh_interval: 9s}}}")
+    sides = load_experiment(file, sides=True, overrides=given)
+    versions = [side.experiment.topology.versions for side in sides.sides]  # type: ignore[attr-defined]
+    assert versions == [("2.19.6",), ("2.19.6",)]
+    file.write_text(TEXT + of % "3az")
+    with pytest.raises(InvalidInput, match="side other names its topology, so none can be given on the command line"):
+        load_experiment(file, sides=True, overrides=given)
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_every_path_of_every_shipped_file_leads_to_itself(data: st.DataObject) -> None:
@@ -132,6 +160,7 @@ def test_every_path_of_every_shipped_file_leads_to_itself(data: st.DataObject) -
     ("wrong", "right"),
     [
         ("load.wriet.rate=50/s", "load.write.rate"),
+        ("topology.opensarch=3.9.0", "topology.opensearch"),
         ("load.write.rat=50/s", "load.write.rate"),
         ("laod.wrte.rat=50/s", "load.write.rate"),
         ("write.rate=50/s", "load.write.rate"),
