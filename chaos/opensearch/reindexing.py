@@ -25,7 +25,7 @@ from chaos.opensearch.administration import (
 )
 from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.requests import reindex_tasks
-from chaos.opensearch.snapshots import count
+from chaos.opensearch.snapshots import count, refresh
 from chaos.opensearch.views import administer
 
 TASKS = "/_tasks?actions=indices:data/write/reindex*&detailed=true"
@@ -45,6 +45,7 @@ def convert(
     mapping, theirs = _made_of(cluster, source)
     create_index(cluster, index, {**theirs, **settings}, mapping, owner=owner)
     before = count(cluster, source)
+    refresh(cluster, source)  # a primary shows more than its replicas for a moment, and any copy may be read
     body = {"source": {"index": source}, "dest": {"index": index}}
     status, answer = administer(cluster, "POST", "/_reindex", body, timeout=within_seconds)
     if status != 200 or not isinstance(answer, dict):

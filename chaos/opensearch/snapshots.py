@@ -106,11 +106,16 @@ def documents(cluster: Cluster, repository: str, snapshot: str) -> int:
         return int(answer["snapshots"][0]["metadata"][DOCUMENTS])
 
 
-def count(cluster: Cluster, index: str) -> int:
-    """How many documents an index has, once it was refreshed, on primaries: replicas may be behind. Raises LabError."""
+def refresh(cluster: Cluster, index: str) -> None:
+    """Have all copies of an index show what is in it. Raises LabError."""
     status, answer = administer(cluster, "POST", f"/{index}/_refresh", timeout=ASK_SECONDS)
     if status != 200 or int(answer.get("_shards", {}).get("failed", 0)):
         raise LabError(f"refreshing {index} answered {status}: {str(answer)[:300]}")
+
+
+def count(cluster: Cluster, index: str) -> int:
+    """How many documents an index has, once it was refreshed, on primaries: replicas may be behind. Raises LabError."""
+    refresh(cluster, index)
     answer = asked(cluster, f"/{index}/_count?preference=_primary", f"counting {index}", None, ASK_SECONDS)
     with reading(f"the count of {index}"):
         return int(answer["count"])

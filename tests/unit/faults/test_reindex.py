@@ -54,8 +54,10 @@ class Copying(FakeCluster):
             return 200, {}
         if name.endswith("/_count"):
             assert path.endswith("preference=_primary") and name.split("/")[1] == self.refreshed[-1]
+            self.refreshed.append("counted")
             return 200, {"count": self.documents[name.split("/")[1]]}
         if name == "/_reindex":
+            assert self.refreshed[-2:] == ["counted", "chaos"], "all copies show what was counted"
             self.bodies[name] = body
             self.documents[COPY] = self.documents["chaos"] - self.lost
             self.documents["chaos"] += self.meanwhile
