@@ -1066,7 +1066,9 @@ def plan_memory(ask: Data, node: Data, config: Data) -> list[Data]:
 
 def io_group(node: Data) -> tuple[int, str]:
     """Version and folder of the control group by which what a node reads and writes is limited."""
-    return control_group(node, "blkio" if os.path.exists("/sys/fs/cgroup/blkio") else "io")
+    whose, _ = machine() if "pod" in node else ("self", "")
+    first = any("blkio" in mount.options for mount in of_groups(whose))
+    return control_group(node, "blkio" if first else "io")
 
 
 def disk_of(device: int) -> str:

@@ -110,7 +110,8 @@ class TheirDisks:
         """``whose``: None, or node: then with the limits that the node has."""
         if do not in ("write", "grow") or not sync or whose not in (None, "node") or token:
             self._none()
-        found = self._ask(node, timeout, do="write", size=size, count=count, as_node=whose == "node")
+        limited: dict[str, Any] = {} if whose is None else {"as_node": True}
+        found = self._ask(node, timeout, do="write", size=size, count=count, **limited)
         known = ("seconds", "errno", "blocked", "device_bytes")
         return DiskAnswer(**{key: found[key] for key in known if key in found})
 

@@ -166,6 +166,19 @@ def test_a_disk_is_asked_how_full_it_is_and_for_a_write(
         disks.usage("es-1")
 
 
+def test_a_disk_is_written_to_with_the_limits_of_the_node_and_its_limit_is_told(
+    tmp_path: Path, answers: Callable[[str, Any], None], hosts: Hosts
+) -> None:
+    disks = TheirDisks(hosts)
+    answers("probe", {"ok": True, "seconds": 2.0, "device_bytes": 900})
+    found = disks.probe("es-1", "write", size=4096, count=4, timeout=5.0, whose="node")
+    assert found == DiskAnswer(seconds=2.0, device_bytes=900)
+    assert json.loads((tmp_path / "given").read_text())["as_node"] is True
+    for limit in (65536, None):
+        answers("probe", {"ok": True, "bytes": 1000, "free": 300, "filled": 0, "write_limit": limit})
+        assert disks.throttled("es-1", "node") == limit and disks.throttled("es-1", "others") is None
+
+
 def test_a_disk_that_is_not_the_nodes_own_is_not_looked_at(answers: Callable[[str, Any], None], hosts: Hosts) -> None:
     answers("probe", {"ok": False, "why": "/srv has no file system of its own", "remedy": ""})
     with pytest.raises(Lacking, match="host-1: /srv has no file system of its own"):
@@ -173,7 +186,7 @@ def test_a_disk_that_is_not_the_nodes_own_is_not_looked_at(answers: Callable[[st
 
 
 @pytest.mark.parametrize(
-    "given", [{"do": "read"}, {"do": "sync"}, {"do": "write", "whose": "node"}, {"do": "write", "sync": False}]
+    "given", [{"do": "read"}, {"do": "sync"}, {"do": "write", "whose": "others"}, {"do": "write", "sync": False}]
 )
 def test_what_no_proof_there_needs_is_refused(hosts: Hosts, given: dict[str, Any]) -> None:
     with pytest.raises(LabError, match="are not ours"):
