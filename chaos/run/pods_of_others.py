@@ -81,8 +81,13 @@ def by_others(before: Seen, now: Seen, ours: Collection[str], *, rollouts: bool)
         if after.wanted != each.wanted:
             return f"StatefulSet {name} wants {after.wanted} pods and not {each.wanted}: that is none of our doing"
     for name, pod in before.pods.items():
-        if name not in ours and (why := _replaced(pod, now.pods.get(name))) is not None:
+        if name in ours:
+            continue
+        if (why := _replaced(pod, there := now.pods.get(name))) is not None:
             return f"pod {name} {why}, and that is none of our doing"
+        if there is not None and there.ended is not None and there.ended != pod.ended:
+            why, at = there.ended
+            return f"the container of pod {name} ended ({why or 'no reason'}, {at}), and no fault hits that pod"
     return None
 
 
@@ -95,7 +100,4 @@ def _replaced(pod: Pod, now: Pod | None) -> str | None:
         return f"is being disrupted ({now.disrupted})"
     if now.ending and not pod.ending:
         return "is being deleted"
-    if now.ended is not None and now.ended != pod.ended:
-        why, at = now.ended
-        return f"has a container that ended ({why or 'no reason'}, {at}; see kubectl describe pod {now.name})"
     return None

@@ -42,5 +42,5 @@ def test_probes_that_ask_how_the_cluster_is_end_nodes_that_are_well_and_the_run_
     asked.write_text(asked.read_text().replace("for: 15s", "for: 90s"))
     code, output = cli("run", asked, "--on", target(box, tmp_path), "--out", tmp_path / "run", "--yes", timeout=400)
     assert code == Exit.ABORTED and "clean-up: clean" in output, output
-    assert "has a container that ended" in output and "none of our doing" in output, output
+    assert "the container of pod" in output and "no fault hits that pod" in output, output
     assert wait_until(lambda: whole(api), 300, every=0.5), pods(api)
