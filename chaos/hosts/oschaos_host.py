@@ -2069,7 +2069,7 @@ def relay(name: str) -> None:
     while os.path.exists(ours(f"{name}.json")):
         soon = min(0.5, max(0.0, waiting[0][0] - now())) if waiting else 0.5
         for ready in select.select([*servers, *asked], [], [], soon)[0]:
-            with contextlib.suppress(OSError):  # nobody listens there: no answer
+            with contextlib.suppress(OSError):  # no server listens there, so none answers
                 said, whose = ready.recvfrom(4096)
                 if ready in servers:
                     waiting += [(now() + step["delay"], said, whose, ready)] if len(waiting) < MOST_QUESTIONS else []
