@@ -340,9 +340,7 @@ def test_a_node_is_ended_for_want_of_memory_and_so_is_what_is_started_after_it(p
     assert pod.node.poll() is None
 
 
-def test_a_pod_without_a_node_that_has_started_keeps_its_memory_and_a_limit_of_others_stays(
-    pod: Pod, memory: Path
-) -> None:
+def test_a_pod_whose_node_has_not_started_keeps_its_memory_and_a_limit_of_others_stays(pod: Pod, memory: Path) -> None:
     pod.node.kill()
     pod.node.wait()
     pod.node = hungry(pod, memory, 100, MAIN_CLASS)
