@@ -1,8 +1,7 @@
 """The least that a user needs on a cluster that exists: a role of the security plugin, or a policy of AWS IAM.
 
 From the target's file alone: what it does not allow is not in it. The names of actions are OpenSearch's own; each but
-those of :data:`AUDIT`, :data:`AUDIT_SNAPSHOTS` and data streams was tried by leaving it out
-(``tests/cluster/test_rights.py``).
+that of :data:`AUDIT_SNAPSHOTS` was tried by leaving it out (``tests/cluster/test_rights.py``).
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ AUDIT = (
     "indices:admin/index_template/get",
     "indices:admin/template/get",
 )
-"""What the audit asks of the cluster beside. Names from OpenSearch's sources: not tried by leaving them out yet."""
+"""What the audit asks of the cluster beside."""
 AUDIT_SNAPSHOTS = ("cluster:admin/snapshot/get",)
-"""The same, where there is a repository."""
+"""The same, where there is a repository. The name is from OpenSearch's sources."""
 LOOK_AT_INDICES = ("indices:monitor/settings/get", "indices:monitor/stats", "indices:admin/data_stream/get")
 """Of all indices, for looking and planning: the audit reads them."""
 RUN = ("indices:data/write/bulk",)
