@@ -157,9 +157,13 @@ def run(
         for experiment in plans:
             needed = experiment.topology
             if not _serves(lab, experiment, alone=len(plans) == len(loaded)):
+                values = overriding.sentences(overriding.of_topology(experiment.overrides))
                 raise InvalidInput(
-                    f"lab '{on}' runs topology {lab.topology.name}, but {experiment.name} needs {needed.name}",
-                    remedy=f"start one with: opensearch-chaos lab up {needed.name}",
+                    f"lab '{on}' runs topology {lab.topology.name}, but {experiment.name} needs {needed.name}"
+                    + "".join(f"; {each}" for each in values),
+                    remedy="leave --on out, for a lab of its own"
+                    if values
+                    else f"start one with: opensearch-chaos lab up {needed.name}",
                 )
         refuse_leftovers()
         refuse_second_run(lab)

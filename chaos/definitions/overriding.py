@@ -276,6 +276,11 @@ def written(given: Iterable[Override]) -> dict[str, str]:
     return {each.path: each.text for each in given}
 
 
+def of_topology(given: Mapping[str, str]) -> dict[str, str]:
+    """Those of the topology's file. ``given``: as a plan has it."""
+    return {path: text for path, text in given.items() if path.startswith(TOPOLOGY)}
+
+
 def options(given: Mapping[str, str]) -> list[str]:
     """The option's values that make an experiment of its file again. ``given``: as a plan has it."""
     return [f"{path}={text}" for path, text in given.items()]

@@ -637,18 +637,11 @@ def relay_file(step: Data) -> str:
 
 
 def make_relay(step: Data) -> None:
-    nothing = subprocess.DEVNULL
-    child = subprocess.Popen(calling("relay", step["name"]), cwd="/", start_new_session=True,
-                             stdin=nothing, stdout=nothing, stderr=nothing)  # fmt: skip
-    if not until(lambda: os.path.exists(relay_file(step)) or child.poll() is not None, 10) or child.poll() is not None:
-        child.kill()
-        raise Refused("the process that passes questions on did not come up", "make room in /run")
+    start_apart(calling("relay", step["name"]), lambda: os.path.exists(relay_file(step)),
+                "the process that passes questions on")  # fmt: skip
     ports = parsed(text_of(relay_file(step)))["ports"]
-    lines = [
-        f"table inet {step['table']} {{",
-        "  chain out {",
-        "    type nat hook output priority -100; policy accept;",
-    ]
+    lines = [f"table inet {step['table']} {{", "  chain out {"]
+    lines.append("    type nat hook output priority -100; policy accept;")
     lines.append(f'    meta mark {RELAYED} accept comment "spared"')
     for server in step["servers"]:
         to = f"{'ip6' if ':' in server else 'ip'} daddr {server}"
@@ -974,6 +967,11 @@ def machine() -> tuple[str, str]:
     return ("1", "/proc/1/root") if os.path.exists("/proc/1/root/proc") else ("self", "")
 
 
+def seen_by(node: Data) -> tuple[str, str]:
+    """The same for the control group of a node: in a pod only a part of them is mounted."""
+    return machine() if "pod" in node else ("self", "")
+
+
 def of_groups(whose: int | str) -> list[Mount]:
     """Where whole hierarchies of control groups are mounted."""
     return [mount for mount in mounts_of(whose) if mount.kind in ("cgroup", "cgroup2") and mount.root == "/"]
@@ -983,7 +981,7 @@ def control_group(node: Data, controller: str) -> tuple[int, str]:
     """Version and folder of the node's control group, if nobody else is in it."""
     pid = running(node)["pid"]
     groups = dict(line.split(":", 2)[1:] for line in text_of(f"/proc/{pid}/cgroup").splitlines())
-    whose, root = machine() if "pod" in node else ("self", "")  # in a pod only a part of them is mounted
+    whose, root = seen_by(node)
     # version 1 first: where both are mounted, it has the controllers
     for mount in sorted(of_groups(whose), key=lambda mount: mount.kind):
         first = mount.kind == "cgroup"
@@ -1066,8 +1064,7 @@ def plan_memory(ask: Data, node: Data, config: Data) -> list[Data]:
 
 def io_group(node: Data) -> tuple[int, str]:
     """Version and folder of the control group by which what a node reads and writes is limited."""
-    whose, _ = machine() if "pod" in node else ("self", "")
-    first = any("blkio" in mount.options for mount in of_groups(whose))
+    first = any("blkio" in mount.options for mount in of_groups(seen_by(node)[0]))
     return control_group(node, "blkio" if first else "io")
 
 
@@ -1293,9 +1290,13 @@ def uplinks() -> list[str]:
     return sorted({*(each["dev"] for found in routes for each in found if "dev" in each), *cards} - {"lo"})
 
 
-def plan_dns(ask: Data, node: Data, config: Data) -> list[Data]:
+def refuse_names_of_a_host(node: Data) -> None:
     if "pod" not in node:
         raise Refused("the names of a host are everybody's on it, ssh's too", "ask beside a pod")
+
+
+def plan_dns(ask: Data, node: Data, config: Data) -> list[Data]:
+    refuse_names_of_a_host(node)
     lines = [f"table inet {(table := new_table(ask['name']))} {{", "  chain out {"]
     lines.append("    type filter hook output priority -300; policy accept;")
     for protocol, refused in (("udp", "reject with icmpx type port-unreachable"), ("tcp", "reject with tcp reset")):
@@ -1305,8 +1306,7 @@ def plan_dns(ask: Data, node: Data, config: Data) -> list[Data]:
 
 
 def plan_dns_slow(ask: Data, node: Data, config: Data) -> list[Data]:
-    if "pod" not in node:
-        raise Refused("the names of a host are everybody's on it, ssh's too", "ask beside a pod")
+    refuse_names_of_a_host(node)
     servers, _ = resolver(node)
     return [{"step": "relay", "table": new_table(ask["name"]), "name": ask["name"], "servers": servers,
              "delay": ask["delay_ms"] / 1000}]  # fmt: skip
@@ -1579,12 +1579,18 @@ def sleeper(name: str) -> None:
     """
     with held(os.open(ours(f"{name}.armed"), os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)) as mark:
         fcntl.flock(mark, fcntl.LOCK_EX)
-        nothing = subprocess.DEVNULL
-        child = subprocess.Popen(undoing(name), cwd="/", start_new_session=True, pass_fds=[mark],
-                                 stdin=nothing, stdout=nothing, stderr=nothing)  # fmt: skip
-        if not until(lambda: os.fstat(mark).st_size or child.poll() is not None, 10) or child.poll() is not None:
-            child.kill()
-            raise Refused("the dead-man did not come up", "make room in /run")
+        start_apart(undoing(name), lambda: os.fstat(mark).st_size, "the dead-man", (mark,))
+
+
+def start_apart(command: list[str], there: Callable[[], object], what: str, kept: tuple[int, ...] = ()) -> None:
+    """Start a process of this program that outlives us, with these descriptors ``kept``, and wait until it is
+    ``there``. Raises ``Refused``."""
+    nothing = subprocess.DEVNULL
+    child = subprocess.Popen(command, cwd="/", start_new_session=True, pass_fds=kept,
+                             stdin=nothing, stdout=nothing, stderr=nothing)  # fmt: skip
+    if not until(lambda: there() or child.poll() is not None, 10) or child.poll() is not None:
+        child.kill()
+        raise Refused(f"{what} did not come up", "make room in /run")
 
 
 def outlive_pod() -> None:

@@ -29,7 +29,7 @@ from chaos.faults.moves import Reversible, operation
 from chaos.faults.offers import Aim, Means, Provider
 from chaos.kubernetes.seen import Pod
 from chaos.providers import ssh
-from chaos.providers.kubernetes import BACK_SECONDS, meant
+from chaos.providers.kubernetes import BACK_SECONDS, is_back, meant
 from chaos.providers.kubernetes import there as on_pods
 from chaos.targets.existing.helpers import Helpers
 from chaos.targets.existing.pods import FRESH_SECONDS, said
@@ -191,10 +191,8 @@ class OutOfMemory(Corroborated):
 
     def _fits(self, node: str, pod: Pod | None, over: bool) -> bool:
         """A container that is being started for a moment has not come back: it is not ready."""
-        if pod is None:
-            return False
-        if over:
-            return pod.runs and pod.ready and not pod.ending
+        if over or pod is None:
+            return is_back(pod)
         before = self._begun[node]
         ended = pod.ended is not None and pod.ended != before.ended and pod.ended[0] == KILLED
         return pod.uid == before.uid and ended and not pod.ready

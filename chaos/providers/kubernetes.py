@@ -162,6 +162,11 @@ def drained(aim: Aim, fault: NodeDrain) -> Means:
 # ---- what is said -------------------------------------------------------------------------------------------
 
 
+def is_back(pod: Pod | None) -> bool:
+    """Whether a pod is there as before any fault."""
+    return pod is not None and pod.runs and pod.ready and not pod.ending
+
+
 class Held(Corroborated):
     """Nodes that are dead as others see it, and whose very pods do not run as the API server says.
 
@@ -179,7 +184,7 @@ class Held(Corroborated):
         pods = there(lab)
         seen = pods.look(fresh=FRESH_SECONDS).pods
         found = {node: seen.get(pods.of_nodes[node]) for node in self._begun}
-        well = all(self._back(pod) if over else self._down(node, pod) for node, pod in found.items()) and bool(found)
+        well = all(is_back(pod) if over else self._down(node, pod) for node, pod in found.items()) and bool(found)
         return "; ".join(f"{node}: {said(pod)}" for node, pod in found.items()), well
 
     def _down(self, node: str, pod: Pod | None) -> bool:
@@ -188,10 +193,6 @@ class Held(Corroborated):
         if not self._anew:
             return pod.uid == self._begun[node]
         return pod.uid != self._begun[node] and not (self._bare and pod.keeps)
-
-    @staticmethod
-    def _back(pod: Pod | None) -> bool:
-        return pod is not None and pod.runs and pod.ready and not pod.ending
 
 
 class Drained(Corroborated):
@@ -210,7 +211,7 @@ class Drained(Corroborated):
         cordoned = {name: pods.cordoned(name) for name in machines}
         found = {node: seen.pods.get(pods.of_nodes[node]) for node in self._begun}
         if over:
-            well = not any(cordoned.values()) and all(Held._back(pod) for pod in found.values())
+            well = not any(cordoned.values()) and all(is_back(pod) for pod in found.values())
         else:
             well = all(cordoned.values()) and all(self._left(node, pod) for node, pod in found.items())
         told = [f"{name} {'takes no new pods' if shut else 'takes new pods'}" for name, shut in cordoned.items()]

@@ -15,13 +15,12 @@ from chaos.base.errors import ChaosError
 from chaos.base.logs import LOG
 from chaos.definitions import Experiment
 from chaos.definitions.selectors import candidates
+from chaos.faults.kinds.node import NodeIsolation
 from chaos.faults.moves import Move
 from chaos.kubernetes.seen import Pod, Seen
 from chaos.targets.existing.pods import Pods
 
 WATCH_SECONDS = 3.0
-ISOLATION = "node.isolation"
-"""The kind of fault whose moves name one pod of a machine, and hit all of them."""
 
 
 class OthersOnPods:
@@ -54,7 +53,8 @@ class OthersOnPods:
             return None
         moves = list(self._moves())
         ours = self._of({node for move in moves for node in named(move)} | self._agreed)
-        cut = self._of({node for move in moves if move.arguments.get("intent") == ISOLATION for node in named(move)})
+        isolations = [move for move in moves if move.arguments.get("intent") == NodeIsolation.kind]
+        cut = self._of({node for move in isolations for node in named(move)})  # one pod of each machine
         machines = {pod.machine for name, pod in self._before.pods.items() if name in cut} - {None}
         ours |= {name for name, pod in self._before.pods.items() if pod.machine in machines}
         return by_others(self._before, now, ours, rollouts=not self._agreed)

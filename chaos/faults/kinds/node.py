@@ -207,23 +207,28 @@ class NamesEvidence(Simple):
         return self._look(lab, hit=False)
 
 
-class NodeDnsOutage(NodeFault):
-    """Names are not resolved for it: its questions to DNS servers get no answer, or are refused."""
+class OnNames(NodeFault):
+    """A fault that hits what a node is told by DNS servers."""
 
-    kind = "node.dns_outage"
     noticing = "hardly"
-    examples = ({"target": "node c-data"}, {"target": "zone c", "how": "refuse"})
-    proof = "DNS servers that answered before, asked as the node would ask, do not answer; later they do"
     holding = "every two seconds its proof"
     colour = "#2b6cb0"
-    how: Literal["drop", "refuse"] = Field(
-        default="drop",
-        description="drop: questions vanish, and who asks waits for a time limit; refuse: each is refused at once",
-    )
 
     def claims(self, scene: Scene) -> frozenset[str]:
         """Its names alone: its process can be hit meanwhile."""
         return frozenset(f"the names of {node}" for node in scene.nodes(self.target))
+
+
+class NodeDnsOutage(OnNames):
+    """Names are not resolved for it: its questions to DNS servers get no answer, or are refused."""
+
+    kind = "node.dns_outage"
+    examples = ({"target": "node c-data"}, {"target": "zone c", "how": "refuse"})
+    proof = "DNS servers that answered before, asked as the node would ask, do not answer; later they do"
+    how: Literal["drop", "refuse"] = Field(
+        default="drop",
+        description="drop: questions vanish, and who asks waits for a time limit; refuse: each is refused at once",
+    )
 
     def describe(self) -> str:
         return f"no DNS for {self.target.text}" + ("" if self.how == "drop" else " (refused)")
@@ -242,21 +247,15 @@ def _no_longer(delay: Duration) -> Duration:
     return delay
 
 
-class NodeDnsSlowness(NodeFault):
+class NodeDnsSlowness(OnNames):
     """Names are resolved late for it: each of its questions reaches the DNS server only after a while."""
 
     kind = "node.dns_slowness"
-    noticing = "hardly"
     examples = ({"target": "zone c", "delay": "2s"},)
     proof = "DNS servers that answered sooner, asked as the node would ask, answer after the delay; later sooner again"
-    holding = NodeDnsOutage.holding
-    colour = NodeDnsOutage.colour
     delay: Annotated[
         PositiveDuration, at_least(Duration(0.1), "cannot be told from a busy server"), AfterValidator(_no_longer)
     ] = Field(description="of each answer, for example 2s; 8s at most")
-
-    def claims(self, scene: Scene) -> frozenset[str]:
-        return frozenset(f"the names of {node}" for node in scene.nodes(self.target))
 
     def describe(self) -> str:
         return f"DNS is {self.delay.text} late for {self.target.text}"

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Callable
-from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -351,6 +350,23 @@ def test_the_launcher_leaves_what_is_still_written_down(
 # ---- names ------------------------------------------------------------------------------------------------------
 
 
+def judged(
+    made: Fault, lab: ExistingTarget, monkeypatch: pytest.MonkeyPatch, answers: dict[str, Any], within: float
+) -> tuple[bool, bool]:
+    """Whether a fault is in effect, and whether all is well, where DNS servers answer so, each asked for so long."""
+
+    def call(_: Any, node: str, verb: str, asked: dict[str, Any]) -> dict[str, Any]:
+        assert (node, verb, asked["within"]) == (DATA, "lookup", within)
+        return {"ok": True, "answers": answers}
+
+    monkeypatch.setattr(Hosts, "call", call)
+    evidence = made.evidence()
+    hit = {evidence.in_effect(lab).proven, evidence.held(lab).proven}
+    well = {evidence.before(lab).proven, evidence.gone(lab).proven}
+    assert len(hit) == len(well) == 1
+    return hit.pop(), well.pop()
+
+
 def test_that_names_are_not_resolved_is_what_the_pods_own_servers_say(
     lab: ExistingTarget, programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -361,10 +377,7 @@ def test_that_names_are_not_resolved_is_what_the_pods_own_servers_say(
     assert both.move.arguments["intent"] == "node.dns_outage" and both.move.arguments["asked"] == {"how": "refuse"}
     for answers, answered in (({"10.96.0.10": 0.01}, True), ({"10.96.0.10": None, "10.96.0.11": 0.2}, True),
                               ({"10.96.0.10": None}, False), ({}, False)):  # fmt: skip
-        monkeypatch.setattr(Hosts, "call", lambda *_, told=answers, **__: {"ok": True, "answers": told})
-        evidence = made.evidence()
-        assert evidence.before(lab).proven is evidence.gone(lab).proven is answered
-        assert evidence.in_effect(lab).proven is evidence.held(lab).proven is not answered
+        assert judged(made, lab, monkeypatch, answers, 1.0) == (not answered, answered)
 
 
 def test_that_names_are_resolved_late_is_so_of_each_answer_and_takes_one(
@@ -375,21 +388,11 @@ def test_that_names_are_resolved_late_is_so_of_each_answer_and_takes_one(
     made = fault(lab, "node.dns_slowness", target=f"node {DATA}", delay="2s")
     (both,) = made.moves
     assert both.move.arguments["intent"] == "node.dns_slowness" and both.move.arguments["asked"] == {"delay_ms": 2000}
-    asked: list[Any] = []
-
-    def told(*words: Any, answers: dict[str, Any], **_: Any) -> dict[str, Any]:
-        asked.append(words[-1]["within"])
-        return {"ok": True, "answers": answers}
-
     for answers, late, well in (({"10.96.0.10": 0.01}, False, True), ({"10.96.0.10": 2.02}, True, False),
                                 ({"10.96.0.10": 2.02, "10.96.0.11": 0.2}, False, True),
                                 ({"10.96.0.10": 2.02, "10.96.0.11": None}, True, False),
                                 ({"10.96.0.10": None}, False, False), ({}, False, False)):  # fmt: skip
-        monkeypatch.setattr(Hosts, "call", partialmethod(told, answers=answers))
-        evidence = made.evidence()
-        assert evidence.before(lab).proven is evidence.gone(lab).proven is well
-        assert evidence.in_effect(lab).proven is evidence.held(lab).proven is late
-    assert set(asked) == {3.0}, "it waits for longer than the delay"
+        assert judged(made, lab, monkeypatch, answers, 3.0) == (late, well), "it waits for longer than the delay"
 
 
 def test_evidence_about_names_that_nobody_can_ask_for_proves_nothing(lab: ExistingTarget) -> None:
