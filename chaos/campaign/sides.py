@@ -47,7 +47,9 @@ def order(names: Sequence[str], times: int, seed: int) -> list[tuple[int, str]]:
 
 
 def one_lab(experiment: Varied) -> bool:
-    """Whether a lab serves all sides: they differ in nothing that a lab is made of."""
+    """Whether a lab serves all sides: they differ in nothing that a lab is made of, and new ones are not asked for."""
+    if experiment.new_labs:
+        return False
     first, *others = (made_of(plan.lab_topology(side.experiment)) for side in experiment.sides)
     return all(each == first for each in others)
 

@@ -262,6 +262,7 @@ def _varied(
         base,
         tuple(made),
         times=file.times,
+        new_labs=file.new_labs,
         decide=file.decide,
         tolerance=dict(file.tolerance),
         protection=_protection(file),

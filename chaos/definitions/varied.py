@@ -30,6 +30,8 @@ class Varied(Experiment):
 
     sides: tuple[Side, ...] = Field(exclude=True)
     times: int = Field(exclude=True)
+    new_labs: bool = Field(default=False, exclude=True)
+    """Each run in a lab of its own, also where one lab could serve all sides."""
     decide: tuple[str, ...] = Field(default=(), exclude=True)
     tolerance: dict[str, str] = Field(default_factory=dict, exclude=True)
     protection: dict[str, Any] | None = Field(default=None, exclude=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, StrictInt, WithJsonSchema
+from pydantic import BeforeValidator, Field, StrictBool, StrictInt, WithJsonSchema
 
 from chaos.base.units import Malformed
 from chaos.definitions.base import OneOrMore, Strict
@@ -138,6 +138,11 @@ class VaryFile(Strict):
         "slow: {topology: {settings: {index: {refresh_interval: 30s}}}}}",
     )
     times: StrictInt = Field(default=5, ge=1, le=100, description="runs of each side; fewer than five conclude little")
+    new_labs: StrictBool = Field(
+        default=False,
+        description="true: each run has a new lab, also where one could serve all sides; for what a lab that ran "
+        "already hides, such as cold caches",
+    )
     decide: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
         default=(),
         description="metrics that decide, with or without @phase, for example [costs.processor, write.p99]; default: "

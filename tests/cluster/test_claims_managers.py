@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+import urllib3
 from claimskit import GREEN_SECONDS, INDEX, ask, create, drop, lab_of, put
 from clusterkit import lifecycle
 
@@ -25,6 +28,7 @@ from chaos.targets.labs.local import LocalLab
 
 pytestmark = pytest.mark.full
 ASKED = "a-data"
+READ_SO_OFTEN = 100
 TERM = "internal:monitor/term"
 STATE = "cluster:monitor/state"
 TRACER = "logger.org.opensearch.transport.TransportService.tracer"
@@ -82,6 +86,47 @@ def body_of(lab: LocalLab, path: str) -> bytes:
         client.close()
     assert status == 200, (path, body[:300])
     return body
+
+
+@contextmanager
+def paused(lab: LocalLab, folder: Path, node: str) -> Iterator[None]:
+    """A node that does not answer, for as long as this lasts; then the cluster is whole again."""
+    cycle = lifecycle(lab, folder)
+    params = FAULTS["node.pause"].model_validate({"target": f"node {node}"})
+    assert cycle.inject(ready("f1", params, lab, seed=1, elected=elected(lab)))
+    try:
+        yield
+    finally:
+        assert cycle.undo("f1")
+        assert await_green(lab, GREEN_SECONDS)[0]
+
+
+def seconds_of_shards(lab: LocalLab, node: str, most: float) -> tuple[int, float]:
+    """What a call of _cat/shards that is to be cancelled after two seconds was answered with, and after how many
+    seconds; 0 where its client gave up after ``most``."""
+    client = lab.client(node, timeout=most)
+    began = time.monotonic()
+    try:
+        status, _ = client.fetch("GET", "/_cat/shards?cancel_after_time_interval=2s")
+    except urllib3.exceptions.HTTPError:
+        status = 0
+    finally:
+        client.close()
+    return status, time.monotonic() - began
+
+
+def test_ad_11_the_users_timeout_ends_a_call_that_waits_for_the_manager_and_none_that_waits_for_a_data_node(
+    lab: LocalLab, tmp_path: Path
+) -> None:
+    create(lab, {"number_of_shards": 3, "number_of_replicas": 2})
+    leader = str(elected(lab))
+    with paused(lab, tmp_path, leader):
+        status, waited = seconds_of_shards(lab, ASKED, most=20)
+    assert status >= 400 and 1.5 <= waited < 6, (status, waited)
+    with paused(lab, tmp_path / "data", "b-data"):
+        status, longer = seconds_of_shards(lab, ASKED, most=10)
+    print(f"a paused manager: {waited:.1f} s; a paused data node: {status}, {longer:.1f} s")
+    assert status == 0 and longer >= 9.5, (status, longer)
 
 
 def leaves(answer: Any) -> int:
@@ -184,6 +229,44 @@ def test_ad_17_a_stale_copy_costs_one_call_more_which_fetches_the_state(lab: Loc
         assert stale == [TERM, STATE] and sent() == [TERM]
     finally:
         put(lab, {"cluster.publish.timeout": None, "transport.tracer.include": None, TRACER: None})
+
+
+def collections(lab: LocalLab, node: str) -> int:
+    """How many garbage collections a node has made since it started."""
+    status, answer = ask(lab, node, "GET", f"/_nodes/{node}/stats/jvm?filter_path=nodes.*.jvm.gc")
+    assert status == 200
+    (stats,) = answer["nodes"].values()
+    return sum(int(each["collection_count"]) for each in stats["jvm"]["gc"]["collectors"].values())
+
+
+def test_ad_15_reads_of_a_state_with_many_fields_make_the_leader_collect_its_garbage_more_often(lab: LocalLab) -> None:
+    """Of a state of a hundred times the size. The claim's hundreds of MB do not fit in the heaps of a lab."""
+    leader = str(elected(lab))
+    create(lab, {"number_of_shards": 1, "number_of_replicas": 0})
+
+    def collected() -> tuple[int, int]:
+        """Collections of the leader in a hundred reads of its state, and how many bytes each answer had."""
+        before = collections(lab, leader)
+        sizes = [len(state_of(lab, leader)) for _ in range(READ_SO_OFTEN)]
+        return collections(lab, leader) - before, max(sizes)
+
+    little, small = collected()
+    fields = {f"a_field_with_a_name_{number}": {"type": "keyword"} for number in range(900)}
+    for number in range(12):
+        create(lab, {"number_of_shards": 1, "number_of_replicas": 0}, fields, name=f"{INDEX}-{number}")
+    often, large = collected()
+    print(f"{small:,} bytes: {little} collections in {READ_SO_OFTEN} reads; {large:,} bytes: {often}")
+    assert large > 40 * small and often >= 10 and often > 5 * little
+
+
+def state_of(lab: LocalLab, node: str) -> bytes:
+    client = lab.client(node, timeout=30)
+    try:
+        status, body = client.fetch("GET", "/_cluster/state")
+    finally:
+        client.close()
+    assert status == 200
+    return body
 
 
 def test_ad_16_a_node_has_as_many_transport_threads_as_processors(lab: LocalLab) -> None:

@@ -256,6 +256,18 @@ def test_sides_of_other_labs_have_each_run_in_a_lab_of_its_own(
     assert ran.warmed == [], "each is as cold as the others"
 
 
+def test_sides_that_one_lab_could_serve_have_new_ones_where_the_file_asks_for_them(
+    cli: Cli, ran: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = loaded(FILE.replace("times: 2", "times: 2\n  new_labs: true"))
+    assert not sides.one_lab(experiment)
+    _, out, _ = cli("plan", "ab.yaml")
+    assert "each in a lab of its own" in out and "warms the lab" not in out
+    labs = given(monkeypatch, Labs())
+    cli("run", "ab.yaml", "--out", "r", "-q")
+    assert labs.made == 4 and ran.warmed == []
+
+
 OF_VERSIONS = FILE.replace("{settings: {index: {refresh_interval: 30s}}}", "{opensearch: 2.19.6}")
 
 

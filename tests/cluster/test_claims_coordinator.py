@@ -1,0 +1,82 @@
+"""What the sources claim of a node that gathers statistics of all others, asked of one that only coordinates.
+
+As in ``test_claims_managers.py``, a test is named after the claim whose answer it shows, and asserts what is seen.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import urllib3
+from claimskit import GREEN_SECONDS, ask, create, drop, lab_of
+
+from chaos.base.waiting import wait_until
+from chaos.opensearch.views import await_green
+from chaos.targets.labs.local import LocalLab
+
+pytestmark = pytest.mark.full
+COORDINATOR = "a-coord"
+ELSEWHERE = "b-data"
+AT_ONCE = 64
+SECONDS = 20.0
+GATHERED = "/_stats?level=shards"
+OF_USERS = "/_search?size=0"
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[LocalLab]:
+    """Three zones with a cluster manager and a data node each, and one node that only coordinates."""
+    with lab_of("managers") as made:
+        create(made, {"number_of_shards": 200, "number_of_replicas": 2}, active=1)
+        assert await_green(made, 3 * GREEN_SECONDS)[0]
+        yield made
+        drop(made)
+
+
+def tripped(lab: LocalLab, node: str) -> int:
+    """How often a node's parent breaker has tripped, by what another node tells of it."""
+    status, answer = ask(lab, "c-data", "GET", f"/_nodes/{node}/stats/breaker")
+    assert status == 200
+    (stats,) = answer["nodes"].values()
+    return int(stats["breakers"]["parent"]["tripped"])
+
+
+def answers(lab: LocalLab, node: str, path: str, until: float) -> Counter[str]:
+    """How a node answered one question after the other: status, and for an error its type; "none" without one."""
+    found: Counter[str] = Counter()
+    client = lab.client(node, timeout=30)
+    try:
+        while time.monotonic() < until:
+            try:
+                status, body = client.fetch("GET", path)
+            except urllib3.exceptions.HTTPError:
+                found["none"] += 1
+                continue
+            broken = b"circuit_breaking_exception" in body
+            found[f"{status} circuit_breaking_exception" if broken else str(status)] += 1
+    finally:
+        client.close()
+    return found
+
+
+def test_ad_9_a_coordinator_that_gathers_statistics_trips_its_breaker_and_refuses_users_and_other_nodes_do_not(
+    lab: LocalLab,
+) -> None:
+    """64 calls at a time for the statistics of 600 copies, by a node with 384 MiB of heap."""
+    before = {node: tripped(lab, node) for node in (COORDINATOR, ELSEWHERE)}
+    until = time.monotonic() + SECONDS
+    with ThreadPoolExecutor(AT_ONCE + 2) as pool:
+        asked = [pool.submit(answers, lab, COORDINATOR, GATHERED, until) for _ in range(AT_ONCE)]
+        here, there = (pool.submit(answers, lab, node, OF_USERS, until) for node in (COORDINATOR, ELSEWHERE))
+        gathered: Counter[str] = sum((each.result() for each in asked), Counter())
+        users, elsewhere = here.result(), there.result()
+    assert wait_until(lambda: answers(lab, COORDINATOR, OF_USERS, time.monotonic() + 1).keys() == {"200"}, 60, every=1)
+    grown = {node: tripped(lab, node) - count for node, count in before.items()}
+    print(f"statistics: {dict(gathered)}; searches there {dict(users)}, elsewhere {dict(elsewhere)}; tripped {grown}")
+    refused = "429 circuit_breaking_exception"
+    assert gathered[refused] and users[refused] and grown[COORDINATOR] > 0
+    assert elsewhere.keys() == {"200"} and grown[ELSEWHERE] == 0
