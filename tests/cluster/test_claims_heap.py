@@ -58,8 +58,7 @@ def load(lab: LocalLab, step: int) -> int:
 
 
 def heap(lab: LocalLab) -> tuple[float, int, float]:
-    """Of the node: percent of its heap that is in use, how often its parent breaker has tripped, and for how many seconds
-    it has collected garbage."""
+    """Of the node: percent of its heap in use, how often its parent breaker has tripped, and seconds of collections."""
     status, answer = ask(lab, NODE, "GET", "/_nodes/stats/jvm,breaker")
     if status != 200:
         return 100.0, -1, 0.0
