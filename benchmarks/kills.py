@@ -5,8 +5,9 @@
     python benchmarks/kills.py page --of hosts               # writes the table into docs/hosts.md
 
 ``--of kubernetes``: tests/cluster/test_on_kubernetes.py -k killed_at. ``--of fis``: tests/cluster/test_fis.py -k
-runner_killed_at. ``--of gamedays``: tests/cluster/test_gameday.py -k stopped_at. One that was recorded stays, whether
-its test passed or failed. Needs root, and the packages of the staging box (docs/existing.md).
+runner_killed_at. ``--of gamedays``: tests/cluster/test_gameday.py -k stopped_at. ``--of store``:
+tests/cluster/test_store_kills.py -k killed_at. One that was recorded stays, whether its test passed or failed. Needs
+root, and the packages of the staging box (docs/existing.md); for ``store`` the extra ``[s3]`` in their place.
 """
 
 from __future__ import annotations
@@ -46,6 +47,9 @@ SERIES = {
     "gamedays": Series(
         ROOT / "reports" / "results" / "stops-of-gamedays.json", ROOT / "docs" / "gamedays.md", "stop", "stopped by"
     ),
+    "store": Series(
+        ROOT / "reports" / "results" / "kills-with-store.json", ROOT / "docs" / "remote-store.md", who="what was killed"
+    ),
 }
 
 
@@ -77,6 +81,8 @@ def merged(kept: list[Kill], new: list[Kill]) -> list[Kill]:
 
 def table(kills: list[Kill], series: Series = SERIES["hosts"]) -> str:
     """The distribution, by who died. Pure."""
+    if not kills:
+        return "Not recorded yet."
     good = [each for each in kills if each["passed"]]
     passed = {each["seed"] for each in good}
     bad = [each for each in kills if not each["passed"]]

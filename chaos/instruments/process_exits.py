@@ -379,14 +379,19 @@ def _stamp(file: Path | None) -> tuple[int, int] | None:
 # -- judging ---------------------------------------------------------------------------------------
 
 DUE = "watched"
+SERVICE = "service"
+"""A process that keeps data beside the cluster's nodes, such as a store of segments and translogs."""
 OVERSHOOTING = "node.heap_pressure"
 """A kind of fault that may end the node that it is on, and starts it again."""
 
 
 def gaps(record: Record) -> tuple[Gap, ...]:
-    """Ends after which nothing measured counts; of the whole run where nobody watched."""
+    """Ends after which nothing measured counts; of the whole run where nobody watched.
+
+    With a service goes what it keeps: what is missing then is not the cluster's loss.
+    """
     found = [
-        Gap(_says(record, event), int(event["t"]))
+        Gap(_says(record, event), int(event["t"]), third_hand=event.get("what") == SERVICE)
         for event in _unasked(record)
         if not _is_weakness(record, event) and not _is_error(event)
     ]

@@ -102,6 +102,12 @@ def services_gone(lab: BaseLab) -> list[str]:
     return gone + [f"the HTTP layer of {name} still has the rule {rule['id']}" for name, rule in held]
 
 
+def services_ended(lab: BaseLab) -> list[str]:
+    """The names of services whose process was started and has ended."""
+    there = lab.residents() if lab.topology.service_hosts else []
+    return [each.name for each in there if each.what == "service" and not lab.lives(each)]
+
+
 def problems(lab: BaseLab) -> list[str]:
     """Everything that is not as it was when the lab had just come up; empty: clean and green."""
     dead = [node.name for node in lab.topology.nodes if lab.process_state(node.name) is None]

@@ -21,7 +21,7 @@ from chaos.history import EventWriter
 from chaos.history.events import Abort, Error, Event, GuardTripped, Note, StageBegun
 from chaos.load.driver import Driver
 from chaos.load.drivers import Drivers
-from chaos.observe import disks
+from chaos.observe import disks, proof
 from chaos.observe.identity import Identity
 from chaos.opensearch.views import Counts, everything
 from chaos.run import plan, space
@@ -160,9 +160,12 @@ class RunState:
 
     def failed(self, says: str) -> None:
         self.outcome = "error"
-        scarce = None
+        scarce, ended = None, []
         with suppress(Exception):  # what failed must be said whatever the disk is like
             scarce = disks.scarce(disks.places(self.folder, self.lab))
+        with suppress(Exception):  # and whatever the lab is like
+            ended = [each for each in proof.services_ended(self.lab) if f"service {each}" not in says]
+        says = f"service {' and '.join(ended)} had ended: {says}" if ended else says
         says = f"{says} ({scarce})" if scarce else says
         self.note(Error(says=says))
         self.reporter.line(f"error: {says}")

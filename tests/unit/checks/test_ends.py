@@ -122,6 +122,17 @@ def test_a_write_that_was_lost_stands_whoever_ended_what() -> None:
     assert "was ended from outside (SIGKILL)" in findings.summary and "1 acknowledged write" in findings.summary
 
 
+@pytest.mark.parametrize("missing", [{"lost": ["w-7"], "lost_count": 1}, {"diverged": ["w-7"], "diverged_count": 1}])
+def test_what_is_missing_after_a_service_ended_is_not_the_clusters_loss(missing: dict[str, Any]) -> None:
+    """What it kept went with it."""
+    gone = fact(what="service", name="store", node=None, zone="")
+    told = story(gone)
+    told.readback = {**synthetic.READBACK, **missing}
+    findings = evaluate(told.history())
+    assert findings.outcome == "inconclusive", findings.reasons
+    assert findings.summary.startswith("Nothing proven: the service store was ended from outside (SIGKILL)")
+
+
 def test_a_weakness_wins_over_what_was_ended_from_outside() -> None:
     findings = evaluate(story(fact(name="b-data", node="b-data"), fact(**ITSELF)).history())
     assert findings.outcome == "weakness"

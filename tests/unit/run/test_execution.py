@@ -189,6 +189,24 @@ def test_an_end_that_nobody_asked_for_cuts_the_run(tmp_path: Path) -> None:
         made.stop.check()
 
 
+@pytest.mark.parametrize(
+    ("says", "lives", "told"),
+    [
+        ("node a-data died at start: x", False, "service store had ended: node a-data died at start: x"),
+        ("service store ended with 137: x", False, "service store ended with 137: x"),
+        ("node a-data died at start: x", True, "node a-data died at start: x"),
+    ],
+)
+def test_an_error_says_that_a_service_had_ended(tmp_path: Path, says: str, lives: bool, told: str) -> None:
+    """Before the load nobody watches processes: what nodes could not do without it is said with its cause."""
+    lab: Any = FakeLab("3az-remote-store")
+    lab.residents = lambda: [SimpleNamespace(what="service", name="store"), SimpleNamespace(what="node", name="a-cm")]
+    lab.lives = lambda resident: lives and resident.what == "service"
+    made = execution(tmp_path, lab=lab)
+    made.failed(says)
+    assert [event["says"] for event in made.events.of("error")] == [told]
+
+
 @pytest.mark.parametrize("what", ["driver", "controller"])
 def test_one_of_ours_that_failed_by_itself_is_an_error(tmp_path: Path, what: str) -> None:
     made = execution(tmp_path)

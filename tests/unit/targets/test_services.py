@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from fakes import PARTS, FakeLab, topology
+from storekit import opened
 
 from chaos.base.errors import InvalidInput, MissingPrerequisite
 from chaos.base.units import Malformed
@@ -27,37 +25,10 @@ REMOTE, SHARED = topology("3az-remote-store"), topology("3az-remote-fs")
 WIRING = Wiring.of("t", REMOTE.nodes, REMOTE.zones, REMOTE.service_hosts)
 
 
-def read_back(data: bytes) -> dict[str, str]:
-    """As ``KeyStoreWrapper`` of 3.8.0 reads it: header, checksum, key of an empty password, entries."""
-    assert data[:4] == struct.pack(">I", 0x3FD76C17) and data[4] == 19 and data[5:24] == b"opensearch.keystore"
-    version, has_password, length = struct.unpack(">IBi", data[24:33])
-    assert (version, has_password) == (4, 0)
-    footer, checksum = data[33 + length :][:8], data[33 + length + 8 :]
-    assert footer == struct.pack(">II", 0xC02893E8, 0) and len(checksum) == 8
-    assert struct.unpack(">Q", checksum)[0] == zlib.crc32(data[:-8])
-    parts, at = [], 33
-    for _ in range(3):
-        (size,) = struct.unpack(">i", data[at : at + 4])
-        parts.append(data[at + 4 : at + 4 + size])
-        at += 4 + size
-    assert at == 33 + length
-    salt, iv, sealed = parts
-    plain = AESGCM(keystore._key(salt)).decrypt(iv, sealed, salt)
-    (count,) = struct.unpack(">i", plain[:4])
-    found, at = {}, 4
-    for _ in range(count):
-        (size,) = struct.unpack(">H", plain[at : at + 2])
-        name, at = plain[at + 2 : at + 2 + size].decode(), at + 2 + size
-        (size,) = struct.unpack(">i", plain[at : at + 4])
-        found[name], at = plain[at + 4 : at + 4 + size].decode(), at + 4 + size
-    assert at == len(plain)
-    return found
-
-
 def test_a_keystore_holds_its_entries_and_a_seed_and_no_secret_in_plain_text() -> None:
     entries = {"s3.client.default.access_key": "AKIA", "s3.client.default.secret_key": "schlüssel"}
     made = keystore.keystore(entries)
-    found = read_back(made)
+    found = opened(made)
     assert found.pop("keystore.seed") and found == entries
     assert b"AKIA" not in made and keystore.keystore(entries) != made
 
@@ -161,7 +132,7 @@ def test_credentials_are_alike_on_all_nodes_and_in_their_keystores_alone(tmp_pat
     Bare.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
     lab = Bare()  # type: ignore[abstract]
     files = [lab._configuration(REMOTE.node(name), tmp_path, tmp_path) for name in ("a-data", "b-cm")]
-    kept = [read_back(bytes(each["opensearch.keystore"])) for each in files]  # type: ignore[arg-type]
+    kept = [opened(bytes(each["opensearch.keystore"])) for each in files]  # type: ignore[arg-type]
     secret = kept[0]["s3.client.default.secret_key"]
     assert len(secret) >= 30 and kept[1]["s3.client.default.secret_key"] == secret
     assert all(secret not in str(each["opensearch.yml"]) for each in files)
