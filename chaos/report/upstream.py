@@ -157,6 +157,21 @@ def _nodes(case: Case) -> Iterator[str]:
         for key, value in settings.items():
             yield f"{key}: {value if not isinstance(value, tuple | list) else ', '.join(map(str, value))}"
         yield "```"
+    if said := _store(case):
+        yield ""
+        yield said
+
+
+def _store(case: Case) -> str:
+    """Where indices are, on remote-backed storage; else nothing."""
+    topology = case.topology
+    if topology.remote_store is None:
+        return ""
+    name = topology.remote_store.service
+    service = topology.services[name]
+    disk = f", on a disk of {service.disk.text} of its own" if service.disk is not None else ""
+    state = "Indices and the cluster's state are" if topology.remote_store.state else "Indices are"
+    return f"{state} on remote-backed storage: the repository `{name}` of type `{service.kind}`{disk}."
 
 
 def _shell(steps: Iterable[StepFile], *, variables: bool = False) -> Iterator[str]:

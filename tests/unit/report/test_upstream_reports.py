@@ -91,6 +91,13 @@ def test_no_report_that_is_filed_speaks_of_this_suite(path: Path) -> None:
     assert "chaos" not in text.lower() and str(ROOT) not in text
 
 
+def test_a_report_says_where_indices_are(deaf: Case) -> None:
+    name = "full-store-stops-writes-for-good"
+    text = reports.report(load_case(ROOT / "experiments" / "upstream" / f"{name}.yaml"), [])
+    assert "on remote-backed storage: the repository `store` of type `fs`, on a disk of 256MiB of its own." in text
+    assert "remote-backed" not in reports.report(deaf, [])
+
+
 def test_the_committed_page_is_made_of_cases_and_records() -> None:
     results = ROOT / "reports" / "results"
     made = reports.page([load_case(path) for path in CASES], command.recorded(results), command.hunted(results))
