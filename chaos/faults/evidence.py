@@ -318,6 +318,8 @@ class LinkEvidence:
         self._candidates = untouched
         self._links: frozenset[Pair] = frozenset()
         self._nodes: frozenset[str] = frozenset()
+        self._services: frozenset[str] = frozenset()
+        """Of these each answers itself, and what asks it runs beside a node, whatever became of that node's process."""
         self._apart: frozenset[Pair] = frozenset()
         """Pairs of which nobody can be asked now (:func:`apart`)."""
         self._silent_nodes: frozenset[str] = frozenset()
@@ -342,10 +344,15 @@ class LinkEvidence:
         return [
             pair
             for pair in pairs
-            if pair not in held and not self._nodes & set(pair) and pair[1] not in self._silent_nodes
+            if pair not in held and not self._hit(pair) and pair[1] not in self._silent_nodes
         ]
 
+    def _hit(self, pair: Pair) -> frozenset[str]:
+        """The ends of a pair that another fault has its hand on, and that a ping over it needs."""
+        return self._nodes & ({pair[1]} if pair[1] in self._services else set(pair))
+
     def _look_who_is_apart(self, lab: Lab) -> None:
+        self._services = frozenset(lab.topology.service_hosts)
         self._apart = apart(lab, [*self.touched, *self._candidates], self._between)
 
     def _lines(self, touched: list[Pair]) -> list[Line]:

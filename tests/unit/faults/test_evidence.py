@@ -497,6 +497,17 @@ def test_what_another_fault_holds_by_now_and_a_node_that_does_not_run_say_nothin
     assert look.gone(lab).proven and len(look.gone(lab).probes) == len(hit) + len(UNTOUCHED)  # all of them count again
 
 
+def test_a_way_to_a_service_is_looked_at_beside_a_node_that_is_dead(network: Callable[[Answers], None]) -> None:
+    lab, store = FakeLab("3az-remote-store"), ("c-data", "store")
+    look = in_effect_on(network, lab, [store])
+    look.beside(frozenset(), frozenset({"c-data"}))
+    lab.states = {"c-data": None}
+    network(lambda pair: Echo(Reply.SILENT) if pair == store else NEAR)
+    assert look.held(lab).proven
+    network(lambda pair: NEAR)
+    assert not look.held(lab).proven and look.gone(lab).proven
+
+
 @pytest.mark.parametrize("deaf", [True, False])
 def test_a_node_that_is_silent_itself_says_nothing_of_its_links(
     network: Callable[[Answers], None], monkeypatch: pytest.MonkeyPatch, deaf: bool
