@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import urllib3
 from claimskit import GREEN_SECONDS, ask, create, drop, lab_of
+from clusterkit import ROOT
 
 from chaos.base.waiting import wait_until
 from chaos.opensearch.views import await_green
@@ -21,16 +22,22 @@ from chaos.targets.labs.local import LocalLab
 pytestmark = pytest.mark.full
 COORDINATOR = "a-coord"
 ELSEWHERE = "b-data"
-AT_ONCE = 128
+SHIPPED_HEAP, SMALL_HEAP = "heap: 384MiB, zones: [a]", "heap: 144MiB, zones: [a]"
+AT_ONCE = 64
 SECONDS = 20.0
 GATHERED = "/_stats?level=shards&filter_path=_shards"
 OF_USERS = "/_search?size=0"
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[LocalLab]:
-    """Three zones with a cluster manager and a data node each, and one node that only coordinates."""
-    with lab_of("managers") as made:
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalLab]:
+    """Three zones with a cluster manager and a data node each, and one node that only coordinates, with less heap than
+    the shipped topology gives it: so that some hundred copies are to it what hundreds of thousands are to a large one."""
+    file = tmp_path_factory.mktemp("topology") / "managers.yaml"
+    shipped = (ROOT / "topologies" / "managers.yaml").read_text()
+    assert SHIPPED_HEAP in shipped
+    file.write_text(shipped.replace(SHIPPED_HEAP, SMALL_HEAP))
+    with lab_of(str(file)) as made:
         create(made, {"number_of_shards": 200, "number_of_replicas": 2}, active=1)
         assert await_green(made, 3 * GREEN_SECONDS)[0]
         yield made
@@ -66,7 +73,7 @@ def answers(lab: LocalLab, node: str, path: str, until: float) -> Counter[str]:
 def test_ad_9_a_coordinator_that_gathers_statistics_trips_its_breaker_and_refuses_users_and_other_nodes_do_not(
     lab: LocalLab,
 ) -> None:
-    """128 calls at a time for the statistics of 600 copies, by a node with 384 MiB of heap."""
+    """64 calls at a time for the statistics of 600 copies, by a node with 144 MiB of heap."""
     before = {node: tripped(lab, node) for node in (COORDINATOR, ELSEWHERE)}
     until = time.monotonic() + SECONDS
     with ThreadPoolExecutor(AT_ONCE + 2) as pool:
