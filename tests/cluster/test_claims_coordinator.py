@@ -32,7 +32,7 @@ OF_USERS = "/_search?size=0"
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalLab]:
     """Three zones with a cluster manager and a data node each, and one node that only coordinates, with less heap than
-    the shipped topology gives it: so that some hundred copies are to it what hundreds of thousands are to a large one."""
+    the shipped topology gives it: so some hundred copies are to it what hundreds of thousands are to a large one."""
     file = tmp_path_factory.mktemp("topology") / "managers.yaml"
     shipped = (ROOT / "topologies" / "managers.yaml").read_text()
     assert SHIPPED_HEAP in shipped
