@@ -342,9 +342,7 @@ class LinkEvidence:
         """Those on which no other fault has its hand, and whose node can answer."""
         held = self._links | self._apart
         return [
-            pair
-            for pair in pairs
-            if pair not in held and not self._hit(pair) and pair[1] not in self._silent_nodes
+            pair for pair in pairs if pair not in held and not self._hit(pair) and pair[1] not in self._silent_nodes
         ]
 
     def _hit(self, pair: Pair) -> frozenset[str]:

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import re
 import signal
+import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -57,6 +58,8 @@ REPORT_HEAD = 4096
 MIXED = 200
 """Lines below a fatal one within which the stack of its error begins, where other threads' lines come between: stacks
 of the same moment have some 40 lines each."""
+SPOKEN = 240
+"""Characters of a fatal line in a sentence; the event and the log have all of it."""
 LINES, CHARACTERS = 20, 400
 """How many of a log's last lines are kept, and how much of each."""
 
@@ -103,7 +106,7 @@ def sentence(fact: Mapping[str, Any]) -> str:
     if fact.get("oom_kill"):
         told.append("the kernel, for want of memory")
     if who == ITSELF and fact.get("fatal"):
-        told.append(str(fact["fatal"]))
+        told.append(textwrap.shorten(str(fact["fatal"]), SPOKEN, placeholder=" …"))
     known = "; ".join(each for each in told if each) or "nobody knows how"
     verb = {ITSELF: "ended by itself", OUTSIDE: "was ended from outside"}.get(who, "ended, and nobody knows why")
     return f"{subject} {verb} ({known})"

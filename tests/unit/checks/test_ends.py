@@ -302,3 +302,10 @@ def test_the_clock_of_an_end_is_the_run_s() -> None:
     told = story()
     told.mutate = lambda events: [*events, {"t": T0 - S, "wall": 0.0, "kind": ends.KIND, **fact()}]
     assert "1 s before the start of the load, in no phase" in evaluate(told.history()).summary
+
+
+def test_a_long_reason_is_cut_where_it_is_told() -> None:
+    said = "uncaught exception in thread [main]: " + "nested: RepositoryVerificationException " * 30
+    words = ends.sentence({"what": "node", "name": "c-data", "exit_code": 1, "fatal": said})
+    assert words.startswith("node c-data ended by itself (exit code 1; uncaught exception") and words.endswith("…)")
+    assert len(words) < 320
