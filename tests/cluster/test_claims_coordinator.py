@@ -45,11 +45,18 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalLab]:
 
 
 def tripped(lab: LocalLab, node: str) -> int:
-    """How often a node's parent breaker has tripped, by what another node tells of it."""
-    status, answer = ask(lab, "c-data", "GET", f"/_nodes/{node}/stats/breaker")
-    assert status == 200
-    (stats,) = answer["nodes"].values()
-    return int(stats["breakers"]["parent"]["tripped"])
+    """How often a node's parent breaker has tripped, by what another node tells of it, as soon as it says so at all: one
+    whose breaker trips refuses that question, too."""
+    found: list[int] = []
+
+    def told() -> bool:
+        status, answer = ask(lab, "c-data", "GET", f"/_nodes/{node}/stats/breaker")
+        assert status == 200
+        found.extend(int(each["breakers"]["parent"]["tripped"]) for each in answer["nodes"].values())
+        return bool(found)
+
+    assert wait_until(told, 120, every=1), f"{node} does not answer any more"
+    return found[0]
 
 
 def answers(lab: LocalLab, node: str, path: str, until: float) -> Counter[str]:
