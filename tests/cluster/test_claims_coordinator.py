@@ -45,8 +45,8 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalLab]:
 
 
 def tripped(lab: LocalLab, node: str) -> int:
-    """How often a node's parent breaker has tripped, by what another node tells of it, as soon as it says so at all: one
-    whose breaker trips refuses that question, too."""
+    """How often a node's parent breaker has tripped, by what another node tells of it. One whose breaker trips refuses
+    that question too, so it is asked until it answers."""
     found: list[int] = []
 
     def told() -> bool:
