@@ -17,7 +17,7 @@ from chaos.checks import catalogue, durable, wrong
 from chaos.checks.check import Check, Scope
 from chaos.checks.data.operations import planned
 from chaos.checks.measure import Measure, Verdict, judge
-from chaos.checks.record import Expected, Record
+from chaos.checks.record import SEGMENT, Expected, Record
 from chaos.checks.words import Words
 from chaos.history import models
 
@@ -96,11 +96,20 @@ def _measured(record: Record, metric: str, check: Check) -> bool:
         )
     if metric == "wrong.answers":
         return wrong.looked(record)
+    if check.of_replicas and _without_replicas(record):
+        return False
     if check.of_store:  # what was to be restored and was not keeps no promise
         return record.readback is not None and durable.planned(record.plan)
     if record.readback is None or (metric in LOOKED and LOOKED[metric] not in record.readback):
         return False
     return metric not in WRITTEN or _acknowledged(record) > 0
+
+
+def _without_replicas(record: Record) -> bool:
+    """Whether no index whose replicas would copy segments was to have any, and none was read back."""
+    shapes = [event for event in record.of_kind("index.shape") if event.get("replication") == SEGMENT]
+    wanted = not shapes or any(shape.get("copies") != 1 for shape in shapes)
+    return not wanted and not (record.readback or {}).get("replicas_count")
 
 
 def _acknowledged(record: Record) -> int:

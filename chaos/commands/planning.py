@@ -304,7 +304,7 @@ def _print_plan(experiment: Any, seed: int, room: dict[str, int], offers: Any, *
         out.print(f"  expect: {expectation.text} in {', '.join(expectation.phases) or 'the run'}{known}", markup=False)
     for line in guarded.lines(experiment):
         out.print(f"  {line}", markup=False)
-    held = [f"{metric} = 0" for metric in defaults.foreseen(experiment.to_json(), segments=experiment.segments)]
+    held = [f"{metric} = 0" for metric in defaults.foreseen(experiment.to_json(), segments=experiment.copies_segments)]
     out.print(f"  checked on every run: {', '.join([*held, 'no process ends unasked'])}", markup=False)
     for note in said:
         out.print(f"  note: {note}", markup=False)

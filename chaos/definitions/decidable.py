@@ -15,7 +15,7 @@ from chaos.definitions.domains import contradict, why_not
 from chaos.definitions.expectations import ExpectationFile, Metric
 from chaos.definitions.experiment import ExperimentFile, LoadIndex, judged_in
 from chaos.definitions.source import Loc, Problem
-from chaos.definitions.topology import STRATEGY, TYPE, Topology
+from chaos.definitions.topology import STRATEGY, TYPE, Topology, has_replicas
 
 
 def check(
@@ -68,16 +68,11 @@ def _without_segments(topology: Topology, indices: Sequence[LoadIndex]) -> str |
             f"is of replicas that copy segments, and no index of the load has any: expected {STRATEGY}: SEGMENT under "
             f"settings.node of the topology, or {TYPE}: SEGMENT for an index"
         )
-    if not any(_replicas(each) for each in copying):
+    if not any(has_replicas(each) for each in copying):
         return (
             "is of replicas that copy segments, and these indices have none: expected number_of_replicas of 1 or more"
         )
     return None
-
-
-def _replicas(settings: Mapping[str, object]) -> bool:
-    """Whether an index with these settings has replicas; one is usual."""
-    return str(settings.get("number_of_replicas", 1)) != "0" or "auto_expand_replicas" in settings
 
 
 def _contradictions(

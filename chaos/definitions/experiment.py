@@ -54,7 +54,7 @@ from chaos.definitions.rules import AlertRule
 from chaos.definitions.selectors import NAME
 from chaos.definitions.slis import ResolvedSli, Sli, SliLimit, SliName
 from chaos.definitions.steps import FaultParams, Step
-from chaos.definitions.topology import Setting, Topology
+from chaos.definitions.topology import Setting, Topology, has_replicas
 from chaos.definitions.vary import VaryFile
 from chaos.definitions.workload import WorkloadDefinition
 
@@ -1058,6 +1058,12 @@ class Experiment(Strict):
         """Whether replicas of an index of the load copy segments, as far as files tell."""
         every = [self.topology.settings.index, *(each.settings for each in self.load.indices)]
         return any(self.topology.segments(each) for each in every)
+
+    @property
+    def copies_segments(self) -> bool:
+        """Whether such an index has replicas, as far as files tell."""
+        every = [self.topology.settings.index, *(each.settings for each in self.load.indices)]
+        return any(self.topology.segments(each) and has_replicas(each) for each in every)
 
     @field_serializer("file")
     def _file(self, file: Path) -> str:

@@ -501,6 +501,11 @@ def resolve(file: TopologyFile, shown_as: str | None = None) -> Topology:
     )
 
 
+def has_replicas(settings: Mapping[str, Any]) -> bool:
+    """Whether an index with these settings has replicas; one is usual."""
+    return str(settings.get("number_of_replicas", 1)) != "0" or "auto_expand_replicas" in settings
+
+
 def with_defaults(topology: Topology, index: Mapping[str, Any]) -> Topology:
     """The same with these settings of the load's index (their short names) where it says nothing else."""
     if not index:

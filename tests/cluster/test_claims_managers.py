@@ -10,7 +10,6 @@ import json
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -18,7 +17,7 @@ from urllib.parse import quote
 
 import pytest
 import urllib3
-from claimskit import GREEN_SECONDS, INDEX, ask, create, drop, lab_of, put
+from claimskit import GREEN_SECONDS, INDEX, ask, create, drop, lab_of, paused, put
 from clusterkit import lifecycle
 
 from chaos.base.waiting import wait_until
@@ -86,19 +85,6 @@ def body_of(lab: LocalLab, path: str) -> bytes:
         client.close()
     assert status == 200, (path, body[:300])
     return body
-
-
-@contextmanager
-def paused(lab: LocalLab, folder: Path, node: str) -> Iterator[None]:
-    """A node that does not answer, for as long as this lasts; then the cluster is whole again."""
-    cycle = lifecycle(lab, folder)
-    params = FAULTS["node.pause"].model_validate({"target": f"node {node}"})
-    assert cycle.inject(ready("f1", params, lab, seed=1, elected=elected(lab)))
-    try:
-        yield
-    finally:
-        assert cycle.undo("f1")
-        assert await_green(lab, GREEN_SECONDS)[0]
 
 
 def seconds_of_shards(lab: LocalLab, node: str, most: float) -> tuple[int, float]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from clusterkit import ROOT
+from clusterkit import ROOT, lifecycle
 
 from chaos.definitions import load_topology
-from chaos.opensearch.views import administer
+from chaos.opensearch.views import administer, await_green, elected
+from chaos.registry import FAULTS, ready
 from chaos.run.options import new_lab_id
 from chaos.targets.labs import provisioning
 from chaos.targets.labs.local import LocalLab
@@ -29,6 +31,19 @@ def lab_of(topology: str) -> Iterator[LocalLab]:
         yield made
     finally:
         assert made.down() == []
+
+
+@contextmanager
+def paused(lab: LocalLab, folder: Path, node: str) -> Iterator[None]:
+    """A node that does not answer, for as long as this lasts; then the cluster is whole again."""
+    cycle = lifecycle(lab, folder)
+    params = FAULTS["node.pause"].model_validate({"target": f"node {node}"})
+    assert cycle.inject(ready("f1", params, lab, seed=1, elected=elected(lab)))
+    try:
+        yield
+    finally:
+        assert cycle.undo("f1")
+        assert await_green(lab, GREEN_SECONDS)[0]
 
 
 def drop(lab: LocalLab) -> None:

@@ -16,6 +16,7 @@ from synthetic import Chapter, Compared, Probed, Story, expect
 from chaos.base.errors import Exit
 from chaos.checks import Findings, Outcome, evaluate
 from chaos.checks.stale_replicas import one_replica_never_copied_what_its_primary_has, replicas_were_awaited
+from chaos.checks.trial import read_back
 from chaos.history import affects, cancelled, configuration, passages
 from chaos.history.affects import TABLE, Affects
 from chaos.history.format import Outcome as Arrival
@@ -289,6 +290,18 @@ def test_stale_reads_that_were_seen_before_a_change_stand() -> None:
 
     found = {f.metric: f for f in judged(stale, changed("who.knows.what")).findings}
     assert found["stale.reads"].counts_as.value == "weakness" and found["stale.reads"].measure.value == 3
+
+
+@pytest.mark.parametrize(("copies", "read", "promised"), [(1, 0, False), (1, 3, True), (2, 0, True), (None, 0, True)])
+def test_where_no_replica_was_wanted_nothing_is_promised_of_replicas(
+    copies: int | None, read: int, promised: bool
+) -> None:
+    def shaped(run: Stored) -> None:
+        run.add("healthy", -1.0, "index.shape", index="chaos", shards=3, copies=copies, replication="SEGMENT")
+        read_back(run, replicas_count=read)
+
+    findings = judged(replicas_were_awaited, shaped)
+    assert ("replicas.stale" in counts(findings)) is promised
 
 
 def cut_between(client: str | None) -> Mutation:
