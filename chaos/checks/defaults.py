@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chaos.checks import catalogue, durable, wrong
+from chaos.checks import catalogue, durable, restores, wrong
 from chaos.checks.check import Check, Scope
 from chaos.checks.data.operations import planned
 from chaos.checks.measure import Measure, Verdict, judge
@@ -78,6 +78,7 @@ def foreseen(experiment: Mapping[str, Any], *, segments: bool = False) -> tuple[
         if check.promise
         and metric not in named
         and (segments or not check.of_replicas)
+        and (metric != restores.METRIC or restores.planned(experiment))
         and (not check.of_store or durable.planned({"experiment": experiment, "topology": experiment.get("topology")}))
         and (any(load.get(name) for name in check.needs) if check.needs else writes or metric not in WRITTEN)
     )
@@ -96,6 +97,8 @@ def _measured(record: Record, metric: str, check: Check) -> bool:
         )
     if metric == "wrong.answers":
         return wrong.looked(record)
+    if metric == restores.METRIC:
+        return bool(restores.asked(record))
     if check.of_replicas and _without_replicas(record):
         return False
     if check.of_store:  # what was to be restored and was not keeps no promise

@@ -1,8 +1,9 @@
 """What findings about data mean for users, the gravest first, and each in a few words.
 
 Lost acknowledged writes come first (with those that differ between copies or have other content), then those that a
-remote store alone does not give back, documents that should not be there, wrong answers, dirty reads, stale reads and
-stale replicas. Violations of compare-and-set come last: what breaks the others shows there too, as a witness.
+remote store alone does not give back, restores from snapshots that are not whole, documents that should not be there,
+wrong answers, dirty reads, stale reads and stale replicas. Violations of compare-and-set come last: what breaks the
+others shows there too, as a witness.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from chaos.checks.words import Item, Tables
 ORDER = (
     "acknowledged.lost",
     "durable.lost",
+    "restores.incomplete",
     "documents.unexpected",
     "wrong.answers",
     "dirty.reads",
@@ -26,6 +28,7 @@ ORDER = (
 WITNESS = "cas.violations"
 BRIEF = {
     "durable.lost": ("acknowledged write not in the store", "acknowledged writes not in the store"),
+    "restores.incomplete": ("restore that was not whole", "restores that were not whole"),
     "documents.unexpected": ("document that should not be there", "documents that should not be there"),
     "wrong.answers": ("wrong answer", "wrong answers"),
     "dirty.reads": ("dirty read", "dirty reads"),

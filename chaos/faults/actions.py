@@ -189,7 +189,8 @@ def perform(id: str, action: ActionParams, lab: Lab, ledger: Ledger, events: Eve
         ledger.answered([entry])
         more = _more(action, lab, index)
     except ChaosError as error:
-        ActionDone(action=id, ok=False, says=str(error)).write(events)
+        lacking = {"incomplete": True} if isinstance(error, snapshots.Incomplete) else {}
+        ActionDone(action=id, ok=False, says=str(error), **lacking).write(events)
         return False
     for earlier in ledger.standing():
         if _ended_by(action, earlier):

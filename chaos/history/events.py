@@ -353,9 +353,12 @@ class ActionCommand(Event, kind="action.command"):
 
 @dataclass(frozen=True, kw_only=True)
 class ActionDone(Event, kind="action.done"):
+    """``incomplete``: it came to its end, and by the cluster's own account something is missing from what it made."""
+
     action: str
     ok: bool
     says: str
+    incomplete: bool = LEFT_OUT
 
 
 # -- the cluster -------------------------------------------------------------------------------------

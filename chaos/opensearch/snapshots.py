@@ -20,6 +20,10 @@ DOCUMENTS = "oschaos_documents"
 """In a snapshot's metadata: how many documents its index showed when it began."""
 
 
+class Incomplete(FaultError):
+    """Less came back from a snapshot than was in it, though the cluster had called it a success."""
+
+
 def take(
     cluster: Cluster,
     repository: str,
@@ -69,8 +73,8 @@ def forget(cluster: Cluster, repository: str, snapshot: str) -> bool:
 def restore(cluster: Cluster, repository: str, snapshot: str, index: str, copy: str, within_seconds: float) -> None:
     """Take ``index`` back from a snapshot as ``copy``, and await that.
 
-    Raises FaultError where there is a ``copy``, or it has less than the index showed when the snapshot began; LabError,
-    or Unanswered, where it did not come to its end.
+    Raises Incomplete where a shard of it was not restored, or it has less than the index showed when the snapshot
+    began; FaultError where there is a ``copy``; LabError, or Unanswered, where it did not come to its end.
     """
     if certain(cluster, lambda: known_by(cluster, copy)) is not None:
         raise FaultError(f"there is an index {copy} already: it is left as it is")
@@ -88,10 +92,10 @@ def restore(cluster: Cluster, repository: str, snapshot: str, index: str, copy: 
     with reading(f"the answer about restoring {snapshot}"):
         failed, total = (int(answer["snapshot"]["shards"][name]) for name in ("failed", "total"))
     if failed:
-        raise FaultError(f"{failed} of {text.plural(total, 'shard')} of {snapshot} were not restored")
+        raise Incomplete(f"{failed} of {text.plural(total, 'shard')} of {snapshot} were not restored")
     had, has = documents(cluster, repository, snapshot), count(cluster, copy)
     if has < had:
-        raise FaultError(f"{copy} has {text.count(has)} of the {text.plural(had, 'document')} that {index} showed")
+        raise Incomplete(f"{copy} has {text.count(has)} of the {text.plural(had, 'document')} that {index} showed")
 
 
 def drop(cluster: Cluster, copy: str, owner: str | None) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -329,7 +329,7 @@ def _bad_windows(record: Record) -> tuple[Moments, Moments]:
     for op in record.operations:
         frames, bad = bad_windows(record, op.name, record.spans[0].start, record.load_end)
         found = [frame[0] for frame, is_bad in zip(frames, bad, strict=True) if is_bad]
-        later = [at for at in found if at >= done - record.window(op.name) * SECOND]
+        later = [at for at in found if at >= done - _reach(record, op.name)]
         broken += [(_in_window(record, op.name, at), f"{op.name}s stopped being good") for at in later[:1]]
         if found and found[:1] != later[:1]:
             early.append((found[0], f"{op.name}s were not good, before anything was done"))
@@ -338,8 +338,15 @@ def _bad_windows(record: Record) -> tuple[Moments, Moments]:
 
 def _in_window(record: Record, op: str, begins: int) -> int:
     """When a bad window went bad, as far as that is known: where something was done within it, not before that."""
-    ends = begins + record.window(op) * SECOND
+    ends = begins + _reach(record, op)
     return min((int(e["t"]) for e in _commands(record) if begins <= int(e["t"]) < ends), default=begins)
+
+
+def _reach(record: Record, op: str) -> int:
+    """How long (ns) after a window's begin something may be done that makes it bad: a request at its end is under way
+    for as long as it may take and be good."""
+    within = next((each.good_within for each in record.operations if each.name == op), 0.0)
+    return int((record.window(op) + within) * SECOND)
 
 
 def _lane(record: Record, title: str, moments: list[tuple[int, str]]) -> Lane | None:
@@ -442,6 +449,16 @@ _COMMANDS = ("fault.command", "action.command", "fault.undo", during.BEGUN)
 # -- what to do -----------------------------------------------------------------------------------
 
 
+def cause_of(record: Record, fault: Mapping[str, Any]) -> str:
+    """The kind of a fault, as meanings call it: ``disk.full of a service`` where the disk is no node's, since what
+    helps a node's disk does not help there."""
+    kind = str(fault["kind"])
+    planned = (each for phase in record.plan["experiment"]["phases"] for each in phase.get("inject") or ())
+    of_service = any(each.get("kind") == kind and each.get("service") for each in planned)
+    other = f"{kind} of a service"
+    return other if of_service and not fault["targets"] and other in meanings().faults else kind
+
+
 def causes(record: Record, findings: FindingsFile, phase: str | None) -> list[str]:
     """Kinds of the faults and actions that a phase was under, those that began last first. None: the whole run."""
     span = record.span(phase) if phase else None
@@ -453,7 +470,7 @@ def causes(record: Record, findings: FindingsFile, phase: str | None) -> list[st
         began = fault["command"] if fault["command"] is not None else -math.inf
         over = fault["gone"] if fault["gone"] is not None else math.inf
         if began < end and over > start:
-            found.append((began, str(fault["kind"])))
+            found.append((began, cause_of(record, fault)))
     for event in record.of_kind("action.command"):
         at = record.since_start(int(event["t"])) or 0.0
         if start <= at < end:

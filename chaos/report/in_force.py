@@ -138,6 +138,7 @@ UNKNOWN = (
     "recovery-speed",
     "explicit-ids",
     "watermarks",
+    "store-room",
     "headroom",
     "investigate",
     "look-at-the-log",

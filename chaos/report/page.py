@@ -473,7 +473,7 @@ def _glossary(record: Record, findings: FindingsFile) -> dict[str, Any]:
     metrics = {found.id: found for item in findings["findings"] if (found := all_.metric(item["metric"])) is not None}
     if findings["tables"].get("ends"):
         metrics[answers.ENDED] = all_.metrics[answers.ENDED]
-    kinds = list(dict.fromkeys(str(fault["kind"]) for fault in findings["faults"]))
+    kinds = list(dict.fromkeys(answers.cause_of(record, fault) for fault in findings["faults"]))
     kinds += [str(event.get("action_kind")) for event in record.of_kind("action.command")]
     causes = {kind: found for kind in kinds if (found := all_.faults.get(kind) or all_.actions.get(kind))}
     missed = [item for item in findings["findings"] if item["counts_as"] in ("weakness", "known_weakness")]

@@ -77,12 +77,17 @@ def lab(monkeypatch: pytest.MonkeyPatch) -> Keeping:
     return Keeping()
 
 
-def done(lab: Any, ledger: Ledger, action: Any) -> tuple[bool, str]:
+def told(lab: Any, ledger: Ledger, action: Any) -> dict[str, Any]:
     log = Log()
     well = perform("a1", action, lab, ledger, log, "chaos")  # type: ignore[arg-type]
     (said,) = log.of("action.done")
     assert said["ok"] is well
-    return well, said["says"]
+    return said
+
+
+def done(lab: Any, ledger: Ledger, action: Any) -> tuple[bool, str]:
+    said = told(lab, ledger, action)
+    return said["ok"], said["says"]
 
 
 def undone(lab: Any, ledger: Ledger) -> None:
@@ -123,8 +128,9 @@ def test_a_shallow_one_refers_to_the_segments_in_the_store(lab: Keeping, tmp_pat
 
 def test_a_snapshot_that_lacks_a_shard_has_failed(lab: Keeping, tmp_path: Path) -> None:
     lab.state = "PARTIAL"
-    well, says = done(lab, Ledger(tmp_path / "ledger.jsonl"), WHOLE)
-    assert not well and says == "the snapshot before of chaos is PARTIAL, 1 shards failed"
+    said = told(lab, Ledger(tmp_path / "ledger.jsonl"), WHOLE)
+    assert not said["ok"] and said["says"] == "the snapshot before of chaos is PARTIAL, 1 shards failed"
+    assert not said.get("incomplete"), "it says itself that it is none to rely on"
 
 
 @pytest.mark.parametrize(
@@ -139,7 +145,8 @@ def test_what_comes_back_short_has_failed(lab: Keeping, tmp_path: Path, change: 
     done(lab, ledger, WHOLE)
     for name, value in change.items():
         setattr(lab, name, value)
-    assert done(lab, ledger, Restore.model_validate({"name": "before"})) == (False, says)
+    said = told(lab, ledger, Restore.model_validate({"name": "before"}))
+    assert (said["ok"], said["says"], said["incomplete"]) == (False, says, True)
     undone(lab, ledger)
     assert set(lab.indices) == {"chaos"}
 

@@ -95,7 +95,9 @@ def test_nothing_broke_before_what_broke_it() -> None:
     (inject,) = [int(e["t"]) for e in record.events if e.get("kind") == "fault.command"]
     width = round(record.window("write") * 1e9)
     assert _in_window(record, "write", inject - width // 2) == inject
-    assert _in_window(record, "write", inject - width) == inject - width
+    under_way = round(next(op.good_within for op in record.operations if op.name == "write") * 1e9)
+    assert _in_window(record, "write", inject - width - under_way // 2) == inject, "requests at its end were under way"
+    assert _in_window(record, "write", inject - width - under_way) == inject - width - under_way
     assert _in_window(record, "write", inject + width) == inject + width
 
 
