@@ -17,7 +17,7 @@ from chaos.checks import catalogue, durable, restores, wrong
 from chaos.checks.check import Check, Scope
 from chaos.checks.data.operations import planned
 from chaos.checks.measure import Measure, Verdict, judge
-from chaos.checks.record import SEGMENT, Expected, Record
+from chaos.checks.record import Expected, Record
 from chaos.checks.words import Words
 from chaos.history import models
 
@@ -109,9 +109,11 @@ def _measured(record: Record, metric: str, check: Check) -> bool:
 
 
 def _without_replicas(record: Record) -> bool:
-    """Whether no index whose replicas would copy segments was to have any, and none was read back."""
-    shapes = [event for event in record.of_kind("index.shape") if event.get("replication") == SEGMENT]
-    wanted = not shapes or any(shape.get("copies") != 1 for shape in shapes)
+    """Whether no index of the load was to have any replica, by the files, and none was read back."""
+    index = ((record.plan.get("topology") or {}).get("settings") or {}).get("index") or {}
+    more = ((record.plan.get("experiment") or {}).get("load") or {}).get("indices") or ()
+    every = [index, *({**index, **(each.get("settings") or {})} for each in more)]
+    wanted = any(str(each.get("number_of_replicas", 1)) != "0" or "auto_expand_replicas" in each for each in every)
     return not wanted and not (record.readback or {}).get("replicas_count")
 
 

@@ -292,15 +292,17 @@ def test_stale_reads_that_were_seen_before_a_change_stand() -> None:
     assert found["stale.reads"].counts_as.value == "weakness" and found["stale.reads"].measure.value == 3
 
 
-@pytest.mark.parametrize(("copies", "read", "promised"), [(1, 0, False), (1, 3, True), (2, 0, True), (None, 0, True)])
-def test_where_no_replica_was_wanted_nothing_is_promised_of_replicas(
-    copies: int | None, read: int, promised: bool
-) -> None:
-    def shaped(run: Stored) -> None:
-        run.add("healthy", -1.0, "index.shape", index="chaos", shards=3, copies=copies, replication="SEGMENT")
+@pytest.mark.parametrize(
+    ("replicas", "read", "promised"), [(0, 0, False), (0, 3, True), (1, 0, True), ("0", 0, False), (None, 0, True)]
+)
+def test_where_no_replica_was_wanted_nothing_is_promised_of_replicas(replicas: Any, read: int, promised: bool) -> None:
+    def planned(run: Stored) -> None:
+        index = run.plan["topology"]["settings"].setdefault("index", {})
+        index.pop("number_of_replicas", None)
+        index |= {} if replicas is None else {"number_of_replicas": replicas}
         read_back(run, replicas_count=read)
 
-    findings = judged(replicas_were_awaited, shaped)
+    findings = judged(replicas_were_awaited, planned)
     assert ("replicas.stale" in counts(findings)) is promised
 
 
