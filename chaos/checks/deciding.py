@@ -185,7 +185,7 @@ def _broken(record: Record, span: Span, objectives: Mapping[str, float]) -> list
     if seen.full >= MOSTLY:
         found.append("no processor that the run may use was free for half of the time or more")
     if span in record.healthy and any(
-        Seen.of(record, span.start, span.end - int(objective * SECOND)).contradicts(op)
+        Seen.of(record, span.start, max(span.start, span.end - int(objective * SECOND))).contradicts(op)
         for op, objective in objectives.items()  # what is asked later is under way when something is done
     ):
         found.append("answers were late before anything was done to the cluster")

@@ -231,6 +231,14 @@ def test_what_was_promised_is_taken_back_where_it_did_not_stay_so() -> None:
     told = evaluate(stored.history()).tables["echo"]["says"]
     assert told.startswith("before the first phase: this machine can decide 100 ms")
     assert "in healthy answers were late before anything was done to the cluster" in told
+
+
+def test_what_was_under_way_when_something_was_done_was_not_late_before() -> None:
+    length = synthetic.slow_zone().chapters[0].seconds
+    stored = made(mixed((length - 0.09, length, 1.0, Arrival.TIMEOUT, 0.5)), full=None)
+    promise = {"decides": {"read": "yes", "write": "yes"}, "asked": 200, "says": "this machine can decide 100 ms"}
+    stored.events.append({"t": T0 - S, "wall": 0.0, "kind": "machine.decides", **promise})
+    assert "before anything was done" not in evaluate(stored.history()).tables["echo"]["says"]
     stored.plan["rules"] = 1
     assert evaluate(stored.history()).tables["echo"]["says"] == "this machine can decide 100 ms"
 
