@@ -112,6 +112,8 @@ class LocalLab(BaseLab):
             check()
             self._prepare(node)
             self.start_node(node.name)
+        for name in self.topology.service_hosts:
+            self._await_service(name)
         self.await_complete(progress, check)
         self.configure()
         progress("cluster is green")
@@ -199,7 +201,11 @@ class LocalLab(BaseLab):
     # ---- services -----------------------------------------------------------------------------
 
     def _start_service(self, name: str, progress: Progress) -> None:
-        """Start it and wait until it answers. One that lives in memory is never started anew: its data is gone."""
+        """Start it. One that lives in memory is never started anew: its data is gone.
+
+        Nodes are started meanwhile: they ask for a store seconds after their start, and its process comes before theirs
+        where processors are scarce (:data:`.cgroups.INSTRUMENTS`).
+        """
         place, log = self.service(name), f"service-{name}"
         kind = services.kind(self.topology.services[name])
         self.disks.require(name)
@@ -220,6 +226,11 @@ class LocalLab(BaseLab):
         )
         self._children[log] = process
         self.groups.place(process.pid, cgroups.INSTRUMENTS)
+
+    def _await_service(self, name: str) -> None:
+        """Wait until its process answers. Raises LabError with the process's own last error."""
+        log = f"service-{name}"
+        process = self._children[log]
 
         def answers() -> bool:
             if process.poll() is not None:
