@@ -81,12 +81,7 @@ class Seen:
     @classmethod
     def of(cls, record: Record, since: int, until: int) -> Seen:
         """From the record of a run, or of one that is under way, in [since, until) (ns)."""
-        late = {}
-        for op in record.operations:
-            part = record.arrivals[op.name].between(since, until)
-            ended = sum(int((piece.end > 0).sum()) for piece in part.pieces())
-            good = sum(int((piece.good & (piece.end > 0)).sum()) for piece in part.pieces())
-            late[op.name] = (ended - good, ended)
+        late = {op.name: _late(record, op.name, since, until) for op in record.operations}
         full = 0.0
         if starved.applies(record) and until > since:
             seconds = starved.Clock(record).between(np.array([since]), np.array([until]))[0]
@@ -97,6 +92,15 @@ class Seen:
         """Whether more answers of an operation (None: of any) were late than a target tolerates."""
         several = self.late.values() if op is None else [self.late.get(op, (0, 0))]
         return any(late > TOLERATED * of for late, of in several)
+
+
+def _late(record: Record, op: str, since: int, until: int) -> tuple[int, int]:
+    """How many answers of an operation were not there within the objective, of how many that were intended in
+    [since, until) (ns)."""
+    part = record.arrivals[op].between(since, until)
+    ended = sum(int((piece.end > 0).sum()) for piece in part.pieces())
+    good = sum(int((piece.good & (piece.end > 0)).sum()) for piece in part.pieces())
+    return ended - good, ended
 
 
 NOTHING = Seen()
@@ -184,9 +188,9 @@ def _broken(record: Record, span: Span, objectives: Mapping[str, float]) -> list
         found.append("the echo itself was too late")
     if seen.full >= MOSTLY:
         found.append("no processor that the run may use was free for half of the time or more")
-    if span in record.healthy and any(
-        Seen.of(record, span.start, max(span.start, span.end - int(objective * SECOND))).contradicts(op)
-        for op, objective in objectives.items()  # what is asked later is under way when something is done
-    ):
+    # what is asked later than its objective before the end is under way when something is done
+    ends = {op: max(span.start, span.end - int(objective * SECOND)) for op, objective in objectives.items()}
+    before = Seen(late={op: _late(record, op, span.start, end) for op, end in ends.items()})
+    if span in record.healthy and before.contradicts(None):
         found.append("answers were late before anything was done to the cluster")
     return found

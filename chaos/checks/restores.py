@@ -1,7 +1,7 @@
 """Restores that lack something, though the cluster had called the snapshot a success.
 
 By the cluster's own account: shards that were not restored, or fewer documents than the index showed when the snapshot
-began. A snapshot that the cluster calls partial or failed is none of these: it says so, and nobody relies on it.
+began. A snapshot that the cluster calls partial or failed is none of these: it says so itself.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def measure(record: Record) -> Measure:
     says = f"{text.count(len(lacking))} of {text.plural(len(begun), 'restore')} were not whole"
     if lacking:
         says += f"; the first: {lacking[0].says}"
-    gaps = [f"nobody knows how this ended: {each.says}" for each in open_]
+    gaps = [f"how this ended is not known: {each.says}" for each in open_]
     evidence = {"restores": len(begun), "incomplete": [each.says for each in lacking]}
     return Measure.seen(len(lacking), says, gaps, evidence)
 

@@ -99,21 +99,22 @@ class LocalLab(BaseLab):
         network.build(self.wiring)
         self._group(progress)
         self.disks.build()
-        with ThreadPoolExecutor(4) as pool:
-            list(pool.map(self._start_toxiproxy, [host.name for host in self.wiring.hosts]))
         for name in self.topology.services:
             check()
             self._start_service(name, progress)
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(self._start_toxiproxy, [host.name for host in self.wiring.hosts]))
         for name in self.topology.http_hosts:
             check()
             self._start_layer(name)
         progress(f"starting {len(self.topology.nodes)} nodes of OpenSearch {self.running}")
+        for name in self.topology.service_hosts:
+            check()
+            self._await_service(name)
         for node in self.topology.nodes:
             check()
             self._prepare(node)
             self.start_node(node.name)
-        for name in self.topology.service_hosts:
-            self._await_service(name)
         self.await_complete(progress, check)
         self.configure()
         progress("cluster is green")
@@ -203,8 +204,7 @@ class LocalLab(BaseLab):
     def _start_service(self, name: str, progress: Progress) -> None:
         """Start it. One that lives in memory is never started anew: its data is gone.
 
-        Nodes are started meanwhile: they ask for a store seconds after their start, and its process comes before theirs
-        where processors are scarce (:data:`.cgroups.INSTRUMENTS`).
+        Toxiproxies are started meanwhile. Nodes are not: one that starts without its store ends.
         """
         place, log = self.service(name), f"service-{name}"
         kind = services.kind(self.topology.services[name])
