@@ -19,6 +19,7 @@ from chaos.checks.data.operations import planned
 from chaos.checks.measure import Measure, Verdict, judge
 from chaos.checks.record import Expected, Record
 from chaos.checks.words import Words
+from chaos.definitions.topology import has_replicas
 from chaos.history import models
 
 RULES = 2
@@ -113,8 +114,7 @@ def _without_replicas(record: Record) -> bool:
     index = ((record.plan.get("topology") or {}).get("settings") or {}).get("index") or {}
     more = ((record.plan.get("experiment") or {}).get("load") or {}).get("indices") or ()
     every = [index, *({**index, **(each.get("settings") or {})} for each in more)]
-    wanted = any(str(each.get("number_of_replicas", 1)) != "0" or "auto_expand_replicas" in each for each in every)
-    return not wanted and not (record.readback or {}).get("replicas_count")
+    return not any(has_replicas(each) for each in every) and not (record.readback or {}).get("replicas_count")
 
 
 def _acknowledged(record: Record) -> int:
