@@ -1,4 +1,4 @@
-"""Tables of four pages of docs/ (:data:`PAGES`, :data:`PROTECTIONS`): what experiments ask, and what their runs found.
+"""Tables of five pages of docs/ (:data:`PAGES`, :data:`PROTECTIONS`): what experiments ask, and what their runs found.
 
     python benchmarks/asked.py          # writes the tables into each page
 
@@ -23,7 +23,10 @@ from chaos.opensearch import protections as catalogue
 from chaos.registry import load_experiment
 
 ROOT = results.ROOT
-PAGES = {ROOT / "docs" / f"{name}.md": ROOT / "experiments" / name for name in ("ingestion", "replication", "graviton")}
+PAGES = {
+    ROOT / "docs" / f"{name}.md": ROOT / "experiments" / name
+    for name in ("ingestion", "replication", "remote-store", "graviton")
+}
 """Page → the folder of experiments that it is about; of those the ones with sides."""
 PROTECTIONS = ROOT / "docs" / "protections.md"
 PROTECTED = ROOT / "experiments" / "protections"
@@ -233,8 +236,18 @@ def put(text: str, part: str, lines: Iterator[str]) -> str:
     """A page with one table made anew. Raises ValueError where its mark is missing."""
     begin = text.index("-->", text.index(f"<!-- {part}:")) + len("-->")
     end = text.index(f"<!-- {part} end -->")
-    table = "\n".join((*HEADS[part], *lines))
-    return f"{text[:begin]}\n{table}\n{text[end:]}"
+    return f"{text[:begin]}\n{grid(part, lines)}\n{text[end:]}"
+
+
+def grid(part: str, lines: Iterator[str]) -> str:
+    """A table with its head."""
+    return "\n".join((*HEADS[part], *lines))
+
+
+def tables(folder: Path) -> dict[str, str]:
+    """What a folder's experiments with sides ask, and what was found, for a page that is made as a whole."""
+    newest = {str(row["what"]): row for row in results.rows("sides")}
+    return {"advices": grid("advices", advices(folder)), "figures": grid("figures", figures(folder, newest))}
 
 
 def page(text: str, folder: Path) -> str:

@@ -2,7 +2,8 @@
 
     python benchmarks/manager_sizes.py          # writes docs/cluster-managers.md
 
-Measured is ``reports/results/admin-cost-*.json`` (``python benchmarks/admin_cost.py … --record``). Of each call and
+Measured is ``reports/results/admin-cost-*.json`` (``python benchmarks/admin_cost.py … --record``), and what
+``python benchmarks/results.py record sides`` has kept of ``experiments/managers``. Of each call and
 each part of the cluster that pays for it, cost = fixed + slope x routing entries, by least squares over all rounds,
 with Student's t intervals of 95 %; where labs of different numbers of data nodes were measured there is a term for them
 too. The table for clusters that no lab can be is that line, followed far beyond what was measured: it is marked as
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import asked
 import numpy as np
 import numpy.typing as npt
 
@@ -26,6 +28,7 @@ from chaos.base.intervals import LEVEL, t_quantile
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "reports" / "results"
 PAGE = ROOT / "docs" / "cluster-managers.md"
+EXPERIMENTS = ROOT / "experiments" / "managers"
 THOUSAND = 1000.0
 ALIKE = "\nAll labs measured had as many data nodes, so what each further node costs is **not** in these lines.\n"
 NOTHING = "Not recorded yet.\n"
@@ -398,6 +401,7 @@ def page(records: Sequence[Mapping[str, Any]]) -> str:
     measured = rows(records)
     heads = [head_of(record) for record in records]
     recorded_at = "\n".join(f"* {head}" for head in heads) or "* nothing yet"
+    sides = asked.tables(EXPERIMENTS)
     return f"""# Cluster managers and monitoring calls
 
 Made by `python benchmarks/manager_sizes.py` from `reports/results/admin-cost-*.json`. Recorded there:
@@ -450,6 +454,15 @@ The elected manager is paused, or gets a tenth of a processor, while it is asked
 {matrix()}
 ## What protects the cluster
 {protections(records)}
+## Experiments with sides
+Five runs a side. Claims are those of [claims](claims.md); what is expected, and why, is in each file's description.
+
+{sides["advices"]}
+
+Median, with least and most, of the runs that count; the shift from the first side with its interval; **bold** decides.
+
+{sides["figures"]}
+
 ## Beyond a lab: inferred
 **Inferred, not measured**: the lines above, followed to clusters of other sizes, at {RATE:g} calls a second, with the
 check of the term. What grows otherwise than by a straight line (heap, collections, network) is not in it, and a manager

@@ -45,6 +45,7 @@ METRICS = {
         of_controllers=check.of_controllers,
         of_replicas=check.of_replicas,
         of_store=check.of_store,
+        actions=check.actions,
         promise=check.promise,
         command=check.command,
     )

@@ -58,8 +58,9 @@ class Check:
     program, whose exit code is its value. ``foresee``: what the plan does not give it, in words and with the number
     that is needed. ``meaning``: what it stands for, in a sentence or two; ``helps``: remedies of
     ``report/meanings.yaml``, in the order in which to try them. ``promise``: a count that every run which measures it
-    wants to be 0, whether a line of ``expect`` says so or
-    not (:mod:`.defaults`). ``less_is_better``: of a share that is of what went badly; other
+    wants to be 0, whether a line of ``expect`` says so or not (:mod:`.defaults`). ``actions``: actions of phases that
+    it is about, one of which must be there. ``looked``: whether a run measured a promise; None where its scope, its
+    load and its read-back tell. ``less_is_better``: of a share that is of what went badly; other
     shares are of what went well, and of counts and durations less is better anyway. ``tables``: its figures in
     findings.json by name, whether somebody expects something of it or not; None is left out. ``section``: its part of
     the page, made from the record and the tables; None where it has nothing to show. ``order``: its place among all;
@@ -82,6 +83,8 @@ class Check:
     foresee: Callable[[Prospect], Iterable[str]] | None = None
     meaning: str = ""
     promise: bool = False
+    actions: tuple[str, ...] = ()
+    looked: Callable[[Record], bool] | None = None
     command: bool = False
     less_is_better: bool = False
     helps: tuple[str, ...] = ()

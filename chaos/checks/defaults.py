@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chaos.checks import catalogue, durable, restores, wrong
+from chaos.checks import catalogue, durable
 from chaos.checks.check import Check, Scope
 from chaos.checks.data.operations import planned
 from chaos.checks.measure import Measure, Verdict, judge
@@ -79,10 +79,16 @@ def foreseen(experiment: Mapping[str, Any], *, segments: bool = False) -> tuple[
         if check.promise
         and metric not in named
         and (segments or not check.of_replicas)
-        and (metric != restores.METRIC or restores.planned(experiment))
+        and (not check.actions or _acts(experiment, check.actions))
         and (not check.of_store or durable.planned({"experiment": experiment, "topology": experiment.get("topology")}))
         and (any(load.get(name) for name in check.needs) if check.needs else writes or metric not in WRITTEN)
     )
+
+
+def _acts(experiment: Mapping[str, Any], actions: tuple[str, ...]) -> bool:
+    """Whether a phase of an experiment (in normal form) does one of these actions."""
+    steps = [step for phase in experiment.get("phases") or () for step in phase.get("do") or ()]
+    return any(step.get("kind") in actions for step in steps)
 
 
 def _measured(record: Record, metric: str, check: Check) -> bool:
@@ -96,10 +102,8 @@ def _measured(record: Record, metric: str, check: Check) -> bool:
         return any(planned(record, name) is not None for name in check.needs) or (
             metric == "stale.reads" and bool(record.stale)
         )
-    if metric == "wrong.answers":
-        return wrong.looked(record)
-    if metric == restores.METRIC:
-        return bool(restores.asked(record))
+    if check.looked is not None:
+        return check.looked(record)
     if check.of_replicas and _without_replicas(record):
         return False
     if check.of_store:  # what was to be restored and was not keeps no promise

@@ -6,9 +6,6 @@ began. A snapshot that the cluster calls partial or failed is none of these: it 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from chaos.base import text
 from chaos.checks.check import Check, Rests, Scope
 from chaos.checks.measure import Measure
@@ -20,11 +17,6 @@ from chaos.history.events import ActionCommand, ActionDone
 METRIC = "restores.incomplete"
 KIND = "restore"
 """The action of a phase that takes an index back from a snapshot."""
-
-
-def planned(experiment: Mapping[str, Any]) -> bool:
-    """Whether an experiment (in normal form) restores anything."""
-    return any(step.get("kind") == KIND for phase in experiment.get("phases") or () for step in phase.get("do") or ())
 
 
 def asked(record: Record) -> list[ActionCommand]:
@@ -85,6 +77,8 @@ CHECKS = (
         scope=Scope.RUN,
         rests=Rests.DATA,
         promise=True,
+        actions=(KIND,),
+        looked=lambda record: bool(asked(record)),
         meaning=(
             "Indices that were taken back from a snapshot and lack shards or documents, though the cluster had called "
             "the snapshot a success. Such a backup is found to be none on the day when it is needed."

@@ -50,6 +50,9 @@ def lacking(
     """What a metric is of and the experiment does not have, so that it could never be measured; in words."""
     if metric.of_writes and not writes:
         return "is about documents that the load writes, and it writes none: expected an operation that writes in load"
+    if metric.actions and not any(kind in metric.actions for kind in _actions(file)):
+        wanted = " or ".join(metric.actions)
+        return f"is about the action {wanted}, and no phase has one: expected {wanted} under do of a phase"
     if metric.of_controllers and file.controller is None:
         return "is of failover controllers, and there are none: expected controller, for example controller: {}"
     if metric.of_store and (why := durable.lacking(file.tags, topology)):
@@ -57,6 +60,13 @@ def lacking(
     if metric.of_replicas:
         return _without_segments(topology, indices)
     return None
+
+
+def _actions(file: ExperimentFile) -> Iterator[str]:
+    """The kind of each action of each phase."""
+    for phase in file.phases.values():
+        if phase.do is not None:
+            yield from (kind for kind, *_ in phase.do.in_order())
 
 
 def _without_segments(topology: Topology, indices: Sequence[LoadIndex]) -> str | None:

@@ -33,8 +33,9 @@ class Metric:
     ``needs``: operations of their own, one of which must be in the load. ``operation``: the one that it is of; None
     for a metric of the cluster. ``of_writes``: it is about documents that the load writes; ``of_controllers``: about
     failover controllers; ``of_replicas``: about replicas that copy segments; ``of_store``: about what a remote store
-    alone gives back. ``promise``: every run that measures it wants it to be 0, with or without a line. ``command``:
-    what a line names is a program with its arguments, and the value is its exit code, which is to be 0.
+    alone gives back; ``actions``: about what one of these actions of a phase does. ``promise``: every run that
+    measures it wants it to be 0, with or without a line. ``command``: what a line names is a program with its
+    arguments, and the value is its exit code, which is to be 0.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Metric:
     of_controllers: bool = False
     of_replicas: bool = False
     of_store: bool = False
+    actions: tuple[str, ...] = ()
     promise: bool = False
     command: bool = False
 

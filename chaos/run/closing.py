@@ -242,7 +242,7 @@ class Closing(Asking):
                 told=told.heard(history, load.stride) if any(each.client for each in load.every) else None,
                 rolled=index.rolled.rolled is not None,
                 segments=index.shape.segments,
-                stopped=self.stop.was_asked,
+                stopped=self.nothing_to_copy_from,
             ),
             self.stop.was_asked,
             0.0,
@@ -250,6 +250,12 @@ class Closing(Asking):
         self.check_late_stop()
         assert result is not None  # it is given up after a stop alone
         return result
+
+    def nothing_to_copy_from(self) -> bool:
+        """Whether replicas are awaited no longer: the run is to stop, or the store that they copy from has ended."""
+        store = self.lab.topology.remote_store
+        ended = store is not None and store.service in proof.services_ended(self.lab)
+        return ended or self.stop.was_asked()
 
     def await_known_dead(self) -> None:
         """Until the cluster is led and knows which nodes are gone: what they held cannot be read."""

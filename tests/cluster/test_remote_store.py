@@ -20,8 +20,10 @@ from chaos.observe.readback import read_back
 from chaos.opensearch.replication import SEGMENT, replication_type
 from chaos.opensearch.rest import opensearch
 from chaos.opensearch.views import administer, await_green
+from chaos.programs.audit import Row, Status, audit, cluster
 from chaos.registry import FAULTS, ready
 from chaos.run.options import new_lab_id
+from chaos.targets import services
 from chaos.targets.labs import provisioning, traces
 from chaos.targets.labs.local import LocalLab
 from chaos.targets.wiring import SERVICE
@@ -108,6 +110,27 @@ def test_what_is_acknowledged_is_in_the_object_store_and_is_read_back(stored: Lo
             assert not [file.name for file in (stored.folder / "logs").glob("*.log") if word in file.read_text()]
     finally:
         administer(stored, "DELETE", f"/{INDEX}?ignore_unavailable=true")
+
+
+def test_the_audit_finds_repositories_of_shallow_snapshots(stored: LocalLab) -> None:
+    repository = "shallow"
+    kind = services.kind(stored.topology.services["store"])
+    body = services.repository(stored.service("store"), kind, repository)
+    body["settings"]["remote_store_index_shallow_copy"] = True
+    try:
+        assert _shallow(stored).status is Status.OK
+        assert administer(stored, "PUT", f"/_snapshot/{repository}", body)[0] == 200
+        assert _shallow(stored).status is Status.INFO
+        written(stored)
+        row = _shallow(stored)
+        assert row.status is Status.WARN and row.others == (repository,) and row.indices == (INDEX,), row
+    finally:
+        administer(stored, "DELETE", f"/{INDEX}?ignore_unavailable=true")
+        administer(stored, "DELETE", f"/_snapshot/{repository}")
+
+
+def _shallow(lab: LocalLab) -> Row:
+    return next(row for row in audit(cluster.of_lab(lab)) if row.rule.id == "snapshots.shallow")
 
 
 @pytest.mark.parametrize(

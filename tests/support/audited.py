@@ -81,6 +81,7 @@ def healthy(indices: int = 2, shards: int = 2, size: int = 20 * GIB) -> Sheet:
         legacy_templates=(Template("old", {"number_of_replicas": "1"}, ("old-*",)),),
         streams={"logs": ("logs-app",)},
         repositories=(Repository("backup", "s3", (snapshot("daily-1", -1), snapshot("daily-2", -0.5))),),
+        shallow=(),
         policies=(Policy("daily", True),),
         managed=(Policy("i0", True),),
         certificates=tuple(
@@ -521,6 +522,12 @@ PROBLEMS: dict[str, tuple[str, str, Change]] = {
         "fail",
         with_state(running=(Running("backup", "daily-3", "started", NOW - 2 * DAY),)),
     ),
+    "shallow snapshots, and an index in a remote store": (
+        "snapshots.shallow",
+        "warn",
+        lambda s: of_index(remote_store__enabled="true")(having(shallow=("backup",))(s)),
+    ),
+    "shallow snapshots, and no index in a remote store": ("snapshots.shallow", "info", having(shallow=("backup",))),
     "a policy of snapshots that failed": (
         "snapshots.policies",
         "fail",
@@ -608,7 +615,7 @@ MISSING: dict[str, tuple[tuple[str, ...], Change]] = {
         (
             *("replicas", "copies", "left.archived", "blocks.index", "durability", "delayed", "shards.limit"),
             *("index.filters", "tiers.copies", "tiers.heap", "indices.closed", "replication", "unassigned.given-up"),
-            *("limits.tables", "managers.calls", "managers.asked"),
+            *("limits.tables", "managers.calls", "managers.asked", "snapshots.shallow"),
         ),
         _forget("indices"),
     ),
@@ -641,6 +648,7 @@ MISSING: dict[str, tuple[tuple[str, ...], Change]] = {
         ("snapshots",),
         having(repositories=(Repository("backup", "s3", None, "GET x answered 403: no"),)),
     ),
+    "shallow": (("snapshots.shallow",), _forget("shallow")),
     "policies": (("snapshots.policies",), _forget("policies")),
     "managed": (("indices.managed",), _forget("managed")),
     "certificates": (("certificates",), _forget("certificates")),

@@ -63,6 +63,7 @@ CHECKS = (
         scope=Scope.RUN,
         rests=Rests.DATA,
         promise=True,
+        looked=wrong.looked,
         meaning=(
             "Answers with status 2xx that count themselves whole and are not what was asked for: another document "
             "or index, hits that do not match, are twice there or are fewer than counted, fewer shards than the "

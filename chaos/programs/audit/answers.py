@@ -260,6 +260,12 @@ def repositories(answer: Any) -> dict[str, str]:
     return {str(each["id"]): printable(each["type"]) for each in answer}
 
 
+def shallow(answer: Any) -> tuple[str, ...]:
+    """The repositories whose snapshots of remote-backed indices are shallow."""
+    said = {name: each["settings"]["remote_store_index_shallow_copy"] for name, each in answer.items()}
+    return tuple(sorted(printable(name) for name, value in said.items() if str(value).lower() == "true"))
+
+
 def snapshots(answer: Any) -> tuple[Snapshot, ...]:
     """Of one repository, the oldest first."""
     found = [

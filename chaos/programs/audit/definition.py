@@ -10,8 +10,8 @@ LIVE = "a topology is a definition: only a living cluster has it"
 INDEX = "the load's index"
 UNREAD = (
     *("copies", "memory", "cpu", "heap_used", "disk", "disk_free", "limit", "state", "explained", "streams"),
-    *("index_templates", "component_templates", "legacy_templates", "repositories", "policies", "managed"),
-    *("certificates", "usage"),
+    *("index_templates", "component_templates", "legacy_templates", "repositories", "shallow", "policies"),
+    *("managed", "certificates", "usage"),
 )
 """Parts of a sheet that only a living cluster has."""
 

@@ -269,6 +269,8 @@ class Sheet:
     streams: Mapping[str, tuple[str, ...]] | None = None
     """Index template → data streams that were made by it."""
     repositories: tuple[Repository, ...] | None = None
+    shallow: tuple[str, ...] | None = None
+    """Names of the repositories whose snapshots of remote-backed indices are shallow."""
     policies: tuple[Policy, ...] | None = None
     managed: tuple[Policy, ...] | None = None
     certificates: tuple[Certificate, ...] | None = None

@@ -22,6 +22,10 @@ RETRIES = Source(
     "allocation/decider/MaxRetryAllocationDecider.java",
 )
 RESTORING = Source("OpenSearch documentation: Snapshots, restore", f"{_SNAPSHOTS}/snapshot-restore/")
+SHALLOW = Source(
+    "OpenSearch documentation: Shallow snapshots",
+    f"{_DOCUMENTATION}/tuning-your-cluster/availability-and-recovery/remote-store/snapshot-interoperability/",
+)
 POLICIES = Source("OpenSearch documentation: Snapshot management", f"{_SNAPSHOTS}/snapshot-management/")
 MANAGING = Source("OpenSearch documentation: Index State Management API", f"{_DOCUMENTATION}/im-plugin/ism/api/")
 CERTIFYING = Source("OpenSearch documentation: Certificate APIs", f"{_DOCUMENTATION}/security/api/certificates/index/")
@@ -179,6 +183,34 @@ def snapshots(sheet: Sheet, workload: Workload) -> Found:
     day = f"{datetime.fromtimestamp(sheet.asked_at, UTC):%Y-%m-%d}"
     mends = tuple(curl("PUT", f"/_snapshot/{name}/audit-{day}") for name in tired[:SHOWN])
     return Found(status, value, gap=gap, others=names, commands=mends)
+
+
+STORED = "remote_store.enabled"
+"""The setting of an index whose segments and translog are in a remote store."""
+
+
+@rule(
+    "snapshots.shallow",
+    "Snapshots are full copies",
+    says="No repository takes shallow snapshots while indices are in a remote store. A shallow snapshot refers to "
+    "segments in that store, and of those that were taken during writes many refer to segments that were merged away: "
+    "the snapshot is a success, and its restore lacks shards. docs/upstream.md "
+    "(`shallow-snapshot-lacks-merged-segments`) says on which versions that was seen.",
+    source=SHALLOW,
+    remedy="Register the repository again with remote_store_index_shallow_copy false, and take a snapshot. Restore "
+    "under another name, once, what is only in shallow snapshots.",
+    needs=("indices", "shallow"),
+)
+def shallow(sheet: Sheet, workload: Workload) -> Found:
+    names = (sheet.shallow or ())[:SHOWN]
+    if not names:
+        return Found(OK, "no repository takes shallow snapshots")
+    stored = [each.name for each in sheet.indices or () if each.settings.get(STORED) == "true"]
+    takes = f"shallow snapshots go to {some(sheet.shallow or ())}"
+    if not stored:
+        return Found(Status.INFO, f"{takes}, and no index is in a remote store", others=names)
+    value = f"{takes}, and {text.plural(len(stored), 'index is', 'indices are')} in a remote store"
+    return Found(Status.WARN, value, indices=tuple(sorted(stored)[:SHOWN]), others=names)
 
 
 def _of_policies(found: tuple[Policy, ...], what: str, absent: str | None) -> Found | tuple[list[Policy], list[str]]:

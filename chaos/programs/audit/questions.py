@@ -96,6 +96,11 @@ STREAMS = Question(
 REPOSITORIES = Question(
     "repositories", "/_cat/repositories?format=json&h=id,type", "repositories, of snapshots and remote-backed storage"
 )
+SHALLOW = Question(
+    "shallow-repositories",
+    "/_snapshot?flat_settings=true&filter_path=*.settings.remote_store_index_shallow_copy",
+    "which repositories take shallow snapshots: nothing else of their settings",
+)
 POLICIES = Question(
     "snapshot-policies",
     "/_plugins/_sm/policies/*/_explain",
@@ -118,7 +123,7 @@ USAGE = Question(
 )
 QUESTIONS = (
     *(VERSION, NODES, STATS, SETTINGS, INDICES, COPIES, STATE, EXPLAIN, INDEX_TEMPLATES, COMPONENT_TEMPLATES),
-    *(LEGACY_TEMPLATES, STREAMS, REPOSITORIES, POLICIES, MANAGED, CERTIFICATES, USAGE),
+    *(LEGACY_TEMPLATES, STREAMS, REPOSITORIES, SHALLOW, POLICIES, MANAGED, CERTIFICATES, USAGE),
 )
 SNAPSHOTS = Question(
     "snapshots.REPOSITORY",

@@ -192,6 +192,13 @@ def test_a_line_is_refused_iff_no_value_fails_it_or_none_passes(wanted: Comparis
     assert (domains.why_not(wanted) is not None) == (len(outcomes) == 1)
 
 
+def test_a_line_about_restores_is_refused_where_nothing_is_restored(tmp_path: Path) -> None:
+    assert refused(tmp_path, "{restores.incomplete: 0}") == [
+        "12:6: restores.incomplete is about the action restore, and no phase has one: expected restore under do of a "
+        "phase"
+    ]
+
+
 @given(WANTED, st.sampled_from(list(_COMPARE)), st.data())
 def test_two_lines_contradict_iff_no_value_fulfils_both(one: Comparison, sign: str, data: st.DataObject) -> None:
     value = data.draw(BOUNDS[one.unit] | st.just(one.value))

@@ -207,6 +207,28 @@ def test_an_error_says_that_a_service_had_ended(tmp_path: Path, says: str, lives
     assert [event["says"] for event in made.events.of("error")] == [told]
 
 
+@pytest.mark.parametrize(
+    ("topology", "lives", "asked", "over"),
+    [
+        ("3az-remote-store", True, False, False),
+        ("3az-remote-store", False, False, True),
+        ("3az-remote-store", True, True, True),
+        ("3az", False, False, False),
+        ("3az", False, True, True),
+    ],
+)
+def test_replicas_are_not_awaited_once_their_store_has_ended(
+    tmp_path: Path, topology: str, lives: bool, asked: bool, over: bool
+) -> None:
+    lab: Any = FakeLab(topology)
+    lab.residents = lambda: [SimpleNamespace(what="service", name="store")]
+    lab.lives = lambda resident: lives
+    made = execution(tmp_path, lab=lab)
+    if asked:
+        made.stop.ask("stopped by SIGINT")
+    assert made.nothing_to_copy_from() is over
+
+
 @pytest.mark.parametrize("what", ["driver", "controller"])
 def test_one_of_ours_that_failed_by_itself_is_an_error(tmp_path: Path, what: str) -> None:
     made = execution(tmp_path)

@@ -152,6 +152,7 @@ def answers() -> dict[str, Any]:
                 }
             ]
         },
+        "/_snapshot": {"backup": {"settings": {"remote_store_index_shallow_copy": "false"}}},
         "/_plugins/_sm/policies/*/_explain": {"policies": [{"name": "daily", "enabled": True}]},
         "/_plugins/_ism/explain/*": {"total_managed_indices": 0},
         "/_plugins/_security/api/certificates": {
