@@ -19,6 +19,7 @@ Prints, and with ``--record`` writes ``reports/results/admin-cost-protections.js
 from __future__ import annotations
 
 import argparse
+import http.client
 import json
 import os
 import signal
@@ -43,7 +44,7 @@ WALKS, PAGE = 8, {"indices": 5, "shards": 2000}
 """Walks over all pages, and rows of a page; of shards no page may have fewer (3.8.0)."""
 SMALL = {"number_of_shards": 1, "number_of_replicas": 1}
 GONE_SECONDS, GIVEN_UP_SECONDS, FILL_SECONDS = 40.0, 15.0, 12.0
-ANSWERS = (OSError, ValueError, LookupError)
+ANSWERS = (OSError, ValueError, LookupError, http.client.HTTPException)
 
 
 @contextmanager
@@ -117,7 +118,8 @@ def running(lab: LocalLab) -> int:
     """Tasks of _cat/shards and of what it asks for, on the node that was asked."""
     asking = Asking(lab, COORDINATOR, 5)
     try:
-        body = json.loads(asking.get(f"/_tasks?nodes={COORDINATOR}&actions=*cat*,indices:monitor/stats*")[1])
+        path = f"/_tasks?nodes={COORDINATOR}&actions=*:monitor/shards*,indices:monitor/stats*"
+        body = json.loads(asking.get(path)[1])
         return sum(len(node["tasks"]) for node in body["nodes"].values())
     finally:
         asking.close()

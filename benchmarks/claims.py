@@ -24,6 +24,8 @@ CLAIMS = ROOT / "docs" / "claims.yaml"
 PAGE = ROOT / "docs" / "claims.md"
 SHOWN = ("reproduced", "contradicted")
 """Answers that runs give."""
+PAGES = {"managers": "cluster-managers"}
+"""Folder of experiments → the page that is about it, where that has another name."""
 NOT_SHOWN = "cannot be shown here"
 NOT_YET = "not yet"
 NO_CLAIM = ("setup", "practice")
@@ -187,7 +189,8 @@ def row(claim: dict[str, Any], answer: dict[str, Any] | None, asked: dict[str, A
     elif answer is None:
         answered, why, by = NOT_YET, "", ""
         if asked is not None:
-            page = Path(asked["by"][0]).parts[1]  # experiments/PAGE/…
+            folder = Path(asked["by"][0]).parts[1]
+            page = PAGES.get(folder, folder)
             why = f"asked by {', '.join(f'`{Path(what).stem}`' for what in asked['by'])} ([{page}]({page}.md))"
     else:
         answered, why = answer["answer"], answer["because"]

@@ -201,6 +201,20 @@ def faults(record: Record) -> tuple[FaultRecord, ...]:
     return tuple(found)
 
 
+KILLING = ("node.kill", "node.stop", "node.loss", "zone.power_loss")
+"""Kinds whose proof of effect is that the processes of their targets are gone."""
+
+
+def ended(record: Record) -> dict[str, list[int]]:
+    """Node → the moments at which its process was proven to be gone, because a fault of the run had ended it."""
+    found: dict[str, list[int]] = {}
+    for fault in faults(record):
+        if fault.kind in KILLING and fault.in_effect is not None:
+            for node in fault.targets:
+                found.setdefault(node, []).append(fault.in_effect)
+    return found
+
+
 def _in_order(record: Record) -> bool:
     """Whether the run was undone in order: an abort, or an error, undoes at once and looks at nothing before."""
     end = next(iter(record.seen(RunEnd)), None)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from chaos.checks import evidence
 from chaos.checks.arrivals import SECOND
 from chaos.checks.record import Record
 from chaos.history.events import ClusterLeader
@@ -54,9 +55,11 @@ class Spent:
 
 
 def stretches(record: Record, counter: str) -> dict[str, list[Stretch]]:
-    """Node → what is known of a counter. A process that is another one than before began at 0."""
+    """Node → what is known of a counter. A process that is another one than before began at 0. A node that is proven
+    to have none uses nothing."""
     found: dict[str, list[Stretch]] = {}
     before: dict[str, tuple[int, int, int]] = {}
+    ended = evidence.ended(record)
     for line in sorted(record.lines(FILE), key=lambda each: int(each["t"])):
         node = str(line.get("node"))
         if line.get("kind") != USED or node not in record.zone_of or not isinstance(line.get(counter), int):
@@ -68,6 +71,9 @@ def stretches(record: Record, counter: str) -> dict[str, list[Stretch]]:
             last, was, first = before[node]
             same = began - first < SAME_SECONDS * SECOND and value >= was
             since, grown = (last, value - was) if same else (max(last, began), value)
+            gone = None if same else next((at for at in ended.get(node, ()) if last <= at < since), None)
+            if gone is not None:
+                found.setdefault(node, []).append(Stretch(gone, since, 0))
             if t > since:
                 found.setdefault(node, []).append(Stretch(since, t, grown))
         before[node] = t, value, began

@@ -1,6 +1,6 @@
 """What the load cost the cluster: processor time, bytes between nodes and bytes on disk, held against what was written.
 
-Every five seconds each node is asked for the counters of its own process
+Every five seconds, and when a phase begins or ends, each node is asked for the counters of its own process
 (``_nodes/_local/stats/process,jvm,transport``) over the direct path, which no fault touches. Once, before the lab goes
 away and after the read-back has refreshed the index, the cluster is asked for its size (``_stats/store,docs``). Costs
 are ratios, so that runs of other lengths and loads can be compared (:mod:`chaos.statistics.compare`, sides). Where the
@@ -129,6 +129,7 @@ class Costs(Observer):
             self._events.close()
 
     def edge(self) -> None:
+        self._polling.soon()  # a node that is killed next has not been silent for long
         if (used := self._of_store()) is not None:
             self._write(STORE, cpu=used)
 

@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from chaos.base import text
+from chaos.checks import evidence
 from chaos.checks.check import Check
 from chaos.checks.instrument import Begins, Context, Ends, Event, Instrument, Observer, Trial
 from chaos.checks.measure import Measure
@@ -213,14 +214,22 @@ class Stretch:
 
 
 def stretches(record: Record) -> list[Stretch]:
-    """Those that are whole, by time: a record may have been cut anywhere."""
-    found = []
+    """Those that are whole, by time: a record may have been cut anywhere. A node that is proven to have no process
+    counts nothing until its next one begins."""
+    found: list[Stretch] = []
+    heard: dict[str, int] = {}
+    ended = evidence.ended(record)
     for line in record.lines(FILE):
         seconds = line.get("seconds")
         if line.get("kind") == COUNTED and isinstance(seconds, int | float) and line.get("node") in record.zone_of:
             start = int(line["t"]) - round(seconds * SECOND)
             grew, held = (_numbers(line.get(name)) for name in ("grew", "now"))
-            found.append(Stretch(str(line["node"]), start, int(line["t"]), grew, held))
+            node, end = str(line["node"]), int(line["t"])
+            last = heard.get(node, end)
+            if (gone := next((at for at in ended.get(node, ()) if last <= at < start), None)) is not None:
+                found.append(Stretch(node, gone, start, {}, {}))
+            found.append(Stretch(node, start, end, grew, held))
+            heard[node] = end
     return sorted(found, key=lambda each: each.end)
 
 

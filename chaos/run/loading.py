@@ -18,6 +18,7 @@ from chaos.checks.instrument import Begins, Child, ProcessorSets, Steering
 from chaos.checks.record import Record
 from chaos.definitions.actions import Weights
 from chaos.definitions.experiment import ClosedLoop, Helper, Operation, Retry
+from chaos.definitions.topology import NodeSpec
 from chaos.faults.moves import Move, Reversible, is_open
 from chaos.history import History
 from chaos.history.events import IndexShape, LoadStart, MachineDecides, Warm
@@ -191,7 +192,7 @@ class Loading(RunState):
 
     @property
     def load_targets(self) -> tuple[Target, ...]:
-        """Whom clients ask: the data nodes, or the load balancers that a cluster has of its own."""
+        """Whom clients ask: nodes, or the load balancers that a cluster has of its own."""
         if self.balancers:
             return tuple(
                 Target(node=on_target.balancer(zone), zone=zone, host=at.host, port=at.port)
@@ -206,8 +207,15 @@ class Loading(RunState):
                 port=HTTP,
                 itself=self.there is not None,
             )
-            for n in self.experiment.topology.data_nodes
+            for n in self.nodes_asked
         )
+
+    @property
+    def nodes_asked(self) -> tuple[NodeSpec, ...]:
+        """The nodes that clients ask: those with data, and the one that they are pinned to, which may only
+        coordinate."""
+        pinned = self.experiment.load.client.node
+        return tuple(node for node in self.experiment.topology.nodes if node.is_data or node.name == pinned)
 
     @property
     def balancers(self) -> Mapping[str, Address]:
@@ -235,7 +243,7 @@ class Loading(RunState):
         """Where a zone's clients are, and by which addresses they reach nodes where those differ."""
         if self.balancers:
             return ClientHost(zone=zone, through=self.through(zone))
-        nodes = {node.name: self.lab.wiring[node.name].loopback for node in self.experiment.topology.data_nodes}
+        nodes = {node.name: self.lab.wiring[node.name].loopback for node in self.nodes_asked}
         ways = {node: self.lab.endpoint(f"client-{zone}", (address, HTTP)) for node, address in nodes.items()}
         space = next(iter(ways.values())).namespace
         steered = self.experiment.controller is not None and self.experiment.controller.steer

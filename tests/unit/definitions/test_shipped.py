@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from unit.definitions.test_experiments import EXAMPLE, SHAPE
 from unit.definitions.test_selectors import link_selectors, node_selectors
 
 from chaos.base.intervals import cut
-from chaos.checks.good import needed
+from chaos.checks.good import FEWEST, needed
+from chaos.checks.latency import QUANTILES
+from chaos.checks.latency import needed as arrivals_for
 from chaos.definitions import ACTIONS, LinkSelector, NodeSelector, load_topology
 from chaos.definitions.schema import KINDS, path_of, schema_of, text_of
 from chaos.definitions.source import Source
@@ -73,6 +76,34 @@ def test_the_runs_of_shipped_sides_can_decide(path: Path) -> None:
         assert "decides nothing" in experiment.description
         return
     assert cut(experiment.times, experiment.times, level_of(len(experiment.sides)))[0]
+
+
+OF_RUNS = re.compile(
+    r"cluster\.recovered|ladder\..*|shards\.moved|acknowledged\.lost|costs\..*|documents\.tries|visible\.p.*|"
+    r"replicas\.visible\.p(50|90|99)|replication\.(lag|bytes_behind)|data\..*"
+)
+OF_OPERATIONS = re.compile(r"good|outage|regained|p50|p90|p99|p99\.9|slices|user_uptime|minimum\..*")
+"""Metrics that each run has; another one it has where it is expected (:func:`chaos.statistics.facts.metrics`)."""
+
+
+@pytest.mark.parametrize("path", SIDES, ids=lambda path: path.stem)
+def test_what_decides_of_shipped_sides_is_measured(path: Path) -> None:
+    """A metric that no run has leaves its whole series open."""
+    experiment = load_experiment(path, sides=True)
+    assert isinstance(experiment, Varied)
+    for each in (side.experiment for side in experiment.sides):
+        operations = {op.name: float(op.rate) for op in each.load.operations}
+        expected = {(line.metric, phase) for line in each.expect for phase in (*line.phases, "")}
+        for name in experiment.decide:
+            metric, _, phase = name.partition("@")
+            operation, _, quantity = metric.partition(".")
+            if (metric, phase) in expected or OF_RUNS.fullmatch(metric):
+                continue
+            assert operation in operations and OF_OPERATIONS.fullmatch(quantity), f"no run has {name}"
+            fewest = FEWEST if quantity == "good" else arrivals_for(QUANTILES[quantity]) if quantity in QUANTILES else 0
+            for known in each.phases:
+                if phase in ("", known.name) and known.duration is not None:
+                    assert float(known.duration) * operations[operation] >= fewest, f"{name}: too few arrivals"
 
 
 def test_names_of_shipped_experiments_are_different() -> None:

@@ -151,6 +151,28 @@ def test_a_counter_that_is_old_is_of_when_it_was_taken() -> None:
     assert spent.stretches(Record(record_of(old)), "sent")["a-data"] != whole
 
 
+@pytest.mark.parametrize(("kind", "known"), [("node.kill", True), ("network.latency", False)])
+def test_while_a_node_is_proven_to_have_no_process_it_uses_nothing(kind: str, known: bool) -> None:
+    """Else no experiment that kills a node would know what its documents cost."""
+    story = synthetic.slow_zone()
+    story.chapters[1] = synthetic.Chapter("slow", 40).fault(kind=kind, targets=("c-data",), effect=0.2)
+    history = story.history()
+    dead, back = history.phases[1].start_ns, history.phases[2].start_ns
+    kept = []
+    for line in module.SOUND(history.phases[0].start_ns, history.phases[-1].end_ns):
+        if line["kind"] == USED and line["node"] == "c-data" and line["t"] > dead:
+            up = line["t"] - back
+            if up <= 0:
+                continue
+            line = {**line, "cpu": 50 * up // SECOND, "sent": 20_000 * up // SECOND, "up": up // 1_000_000}
+        kept.append(line)
+    history.give(FILE, kept)
+    record = Record(history)
+    found, (acknowledged, _, seconds) = module.processor(record), module.written(record)
+    assert (found.bound is Bound.EXACT) is known, found.says
+    assert found.value == pytest.approx((6 * seconds - 40) * 50 / acknowledged, rel=0.03)
+
+
 def test_an_uptime_that_is_a_second_off_is_no_other_process() -> None:
     def jumping(lines: list[dict[str, Any]], start: int, end: int) -> list[dict[str, Any]]:
         return [

@@ -346,6 +346,19 @@ def test_the_answer_after_a_pause_speaks_of_all_of_it() -> None:
     assert [measure(record, span, BY_METRIC[REFUSED]).value for span in record.spans] == [0.0] * len(record.spans)
 
 
+@pytest.mark.parametrize(("kind", "counted"), [("node.kill", 0.0), ("network.latency", None)])
+def test_a_node_that_is_proven_to_have_no_process_counts_nothing(kind: str, counted: float | None) -> None:
+    """Else nothing could be said of a protection of a node that comes back."""
+    story = synthetic.slow_zone()
+    story.chapters[1] = synthetic.Chapter("slow", 40).fault(kind=kind, targets=("c-data",), effect=0.2)
+
+    def lines(span: Any) -> list[dict[str, Any]]:
+        return [line for line in quiet(span) if not (span.name == "slow" and line["node"] == "c-data")]
+
+    record = run(lines, story)[1]
+    assert [measure(record, span, BY_METRIC[REFUSED]).value for span in record.spans] == [0.0, counted, 0.0, 0.0]
+
+
 @pytest.mark.parametrize("status", [Outcome.REJECTED, Outcome.SERVER_ERROR])
 def test_who_was_refused_in_the_same_seconds_is_told_by_operation(status: Outcome) -> None:
     story = synthetic.slow_zone()

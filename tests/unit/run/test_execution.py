@@ -24,6 +24,7 @@ from chaos.base.units import Duration, Rate
 from chaos.commands import leases
 from chaos.definitions.actions import Reindex
 from chaos.definitions.experiment import Phase, Rolled
+from chaos.definitions.varied import Varied
 from chaos.faults.ledger import Ledger, Registration, registrations, standing
 from chaos.faults.lifecycle import Lifecycle, undo_entries
 from chaos.history import History, ends
@@ -39,6 +40,7 @@ from chaos.run.shape import Shape
 from chaos.run.stopping import Stop, Unasked
 from chaos.targets.labs import network, toxiproxy
 from chaos.targets.labs.local import LocalLab
+from chaos.targets.wiring import Wiring
 
 DEAD = ProcessIdentity(1, 0, "another boot")
 
@@ -93,6 +95,21 @@ def test_a_phase_has_an_end_whatever_ended_it(tmp_path: Path, error: ChaosError,
     with pytest.raises(type(error)):
         made.phase(0, Phase(name="healthy", duration=Duration(3)))
     assert [event["reason"] for event in made.events.of("phase.end")] == [reason]
+
+
+def test_clients_ask_data_nodes_and_the_one_that_they_are_pinned_to(tmp_path: Path) -> None:
+    """A node that only coordinates serves nobody who is not pinned to it."""
+    varied = load_experiment(ROOT / "experiments" / "managers" / "coordinating-node.yaml", sides=True)
+    assert isinstance(varied, Varied)
+    found = {}
+    for side in varied.sides:
+        wiring = Wiring.of_topology("x", side.experiment.topology)
+        made = execution(tmp_path, experiment=side.experiment, there=None, lab=SimpleNamespace(wiring=wiring))
+        found[side.name] = {target.node for target in made.load_targets}
+    assert found == {
+        "data": {"a-data", "b-data", "c-data"},
+        "coordinating": {"a-data", "b-data", "c-data", "a-coord"},
+    }
 
 
 def test_an_action_that_failed_does_not_end_its_phase(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
