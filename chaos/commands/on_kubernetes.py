@@ -147,10 +147,13 @@ def _asked(
 
 
 def _service(client: Client, space: str, pod: Pod) -> str:
-    """The headless service by which a pod of a StatefulSet has a name."""
+    """The headless service by which a pod of a StatefulSet has a name. Raises InvalidInput where it has none."""
     assert pod.owner is not None
     item = client.call("AppsV1Api", "read_namespaced_stateful_set", pod.owner[0], space)
-    return str(item["spec"]["serviceName"])
+    if not (name := item["spec"].get("serviceName")):  # optional since Kubernetes 1.33
+        says = f"StatefulSet {pod.owner[0]} names no headless service, so its pods have no names of their own"
+        raise InvalidInput(says, remedy="give the cluster's address with --url")
+    return str(name)
 
 
 def _loopback(uid: str, port: int) -> Iterator[tuple[str, int]]:

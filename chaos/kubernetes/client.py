@@ -143,9 +143,15 @@ class Client:
         if not 200 <= status < 300:
             raise _no(what, int(status), message(data), changes)
         try:
-            return json.loads(data)
-        except ValueError:
-            raise lost(f"{what}: what answered is no API server") from None
+            said = json.loads(data)
+            whole = isinstance(said["items"], list) if method.startswith("list_") else isinstance(said, dict)
+        except (ValueError, LookupError, TypeError):
+            whole = False
+        if not whole:
+            raise lost(f"{what}: what answered is no API server")
+        if said.get("kind") == "Status" and said.get("status") == "Failure":  # an eviction's no may come with a 201
+            raise Refused(what, int(said.get("code") or status), message(data))
+        return said
 
     def core(self, method: str, *arguments: Any, **named: Any) -> Any:
         """:meth:`call` of the group without a name: pods, namespaces, nodes."""

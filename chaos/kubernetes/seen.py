@@ -6,7 +6,7 @@ without pods and the StatefulSets that own them nothing is known, and that is an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,8 @@ SELECTORS = (CHART, *OPERATOR)
 DRAINED = "opensearch-chaos/drained"
 """The annotation of a machine that a fault of ours has closed to new pods."""
 ENFORCED = "pod-security.kubernetes.io/enforce"
+REVISION = "controller-revision-hash"
+"""A label of pods of StatefulSets: of which revision each is."""
 OPENSEARCH = "opensearch"
 """The container of a node, as chart and operator name it."""
 
@@ -52,6 +54,8 @@ class Pod:
     """Why its container does not run, in Kubernetes's word, such as ErrImagePull."""
     ended: tuple[str, str] | None = None
     """How its container ended last, in Kubernetes's word, such as OOMKilled, and when; None: it never has."""
+    of_machine: bool = False
+    """Whether it is in the network of its machine (``hostNetwork``)."""
 
     @property
     def keeps(self) -> bool:
@@ -99,8 +103,11 @@ class Seen:
     """The level of Pod Security that the namespace enforces; None: none that is known."""
 
 
-def look(client: Client, namespace: str, selector: str, zone_label: str) -> Seen:
-    """Raises LabError where the API server gives no answer, or does not let pods and StatefulSets be read."""
+def look(client: Client, namespace: str, selector: str, zone_label: str, known: Collection[str] = frozenset()) -> Seen:
+    """``known``: names of StatefulSets that are seen even while they have no pod, as where its only pod was deleted.
+
+    Raises LabError where the API server gives no answer, or does not let pods and StatefulSets be read.
+    """
     unread: dict[str, str] = {}
 
     def part(what: str, group: str, method: str, *arguments: Any, **named: Any) -> Any:
@@ -119,8 +126,9 @@ def look(client: Client, namespace: str, selector: str, zone_label: str) -> Seen
     zones = {name: printable(each[0][zone_label]) for name, each in machines.items() if zone_label in each[0]}
     try:
         pods = {each.name: each for each in (_pod(item, zones) for item in listed)}
-        owners = {each.owner[0] for each in pods.values() if each.owner is not None}
-        mine = {each.name: each for each in map(_set, sets) if each.name in owners}
+        owners = {*known, *(each.owner[0] for each in pods.values() if each.owner is not None)}
+        every = (_set(item, pods.values()) for item in sets)
+        mine = {each.name: each for each in every if each.name in owners}
         return Seen(
             cluster=None if system is None else str(system["metadata"]["uid"]),
             namespace=None if space is None else str(space["metadata"]["uid"]),
@@ -186,14 +194,18 @@ def _anywhere(client: Client, namespace: str | None, selector: str) -> list[dict
 def _machines(
     client: Client, machines: Iterable[str], unread: dict[str, str]
 ) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
-    """Machine → its labels and its annotations, of those that are there; nothing where they may not be read."""
+    """Machine → its labels and its annotations, of those that are there; nothing where they may not be read. Pods stay
+    for a while once their machine was deleted."""
     found = {}
     for name in sorted(machines):
         try:
-            meta = client.core("read_node", name)["metadata"]
+            machine = client.found("read_node", name)
         except Refused as error:
             unread["machines"] = error.detail
             return {}
+        if machine is None:
+            continue
+        meta = machine["metadata"]
         found[name] = (meta.get("labels") or {}, meta.get("annotations") or {})
     return found
 
@@ -227,6 +239,7 @@ def _pod(item: Mapping[str, Any], zones: Mapping[str, str]) -> Pod:
         disrupted=printable(disrupted.get("reason", "")) if disrupted.get("status") == "True" else None,
         waits=printable(next(iter(state.values())).get("reason") or "") if state and "running" not in state else "",
         ended=None if ended is None else (printable(ended.get("reason") or ""), str(ended.get("finishedAt"))),
+        of_machine=bool(spec.get("hostNetwork")),
     )
 
 
@@ -236,16 +249,22 @@ def _claimed(spec: Mapping[str, Any], container: Mapping[str, Any]) -> tuple[str
     return tuple(str(each["mountPath"]) for each in container.get("volumeMounts") or () if each["name"] in claimed)
 
 
-def _set(item: Mapping[str, Any]) -> StatefulSet:
-    status = item.get("status") or {}
+def _set(item: Mapping[str, Any], pods: Iterable[Pod]) -> StatefulSet:
+    """With the strategy ``OnDelete``, which the operator uses, ``currentRevision`` stays behind once all pods have
+    the next one (kubernetes/kubernetes#73492): there the pods themselves say it."""
+    status, uid = item.get("status") or {}, str(item["metadata"]["uid"])
     now, next_one = status.get("currentRevision"), status.get("updateRevision")
     behind = int(status.get("observedGeneration", 0)) < int(item["metadata"].get("generation", 0))
+    replacing = next_one is not None and now != next_one
+    if (item["spec"].get("updateStrategy") or {}).get("type") == "OnDelete":
+        mine = [each for each in pods if each.owner is not None and each.owner[1] == uid]
+        replacing = replacing and any(each.labels.get(REVISION) != next_one for each in mine)
     return StatefulSet(
         name=str(item["metadata"]["name"]),
-        uid=str(item["metadata"]["uid"]),
+        uid=uid,
         wanted=int(item["spec"].get("replicas", 1)),
         ready=int(status.get("readyReplicas", 0)),
-        rolling=behind or (next_one is not None and now != next_one),
+        rolling=behind or replacing,
         revision=str(next_one or now or ""),
     )
 

@@ -29,9 +29,9 @@ from chaos.faults.moves import Reversible, operation
 from chaos.faults.offers import Aim, Means, Provider
 from chaos.kubernetes.seen import Pod
 from chaos.providers import ssh
-from chaos.providers.kubernetes import BACK_SECONDS, is_back, meant
+from chaos.providers.kubernetes import BACK_SECONDS, REQUEST_SECONDS, is_back, meant
 from chaos.providers.kubernetes import there as on_pods
-from chaos.targets.existing.helpers import Helpers
+from chaos.targets.existing.helpers import READY_SECONDS, Helpers
 from chaos.targets.existing.pods import FRESH_SECONDS, said
 from chaos.targets.existing.target import ExistingTarget
 from chaos.targets.protocol import Lab
@@ -39,8 +39,6 @@ from chaos.targets.protocol import Lab
 PROVIDER = Provider("helper", "a helper pod beside each pod, with the program for hosts", grade=Grade.PATH,
                     of_others=True)  # fmt: skip
 NEEDS = ("helpers",)
-REQUEST_SECONDS = 60.0
-"""After which an API server gives a request up (kube-apiserver, --request-timeout)."""
 KUBELET_PORT = 10250
 """Of a kubelet, unless it was told another (kubelet, --port). A run reads it from each machine."""
 UNREADY_SECONDS = 150.0
@@ -61,7 +59,8 @@ def there(lab: Lab) -> Helpers:
 
 
 def _late(lab: Lab, **arguments: object) -> float:
-    return REQUEST_SECONDS
+    """A Job is made anew as long as its pod is not ready."""
+    return READY_SECONDS + REQUEST_SECONDS
 
 
 @operation("helpers.make", late=_late)

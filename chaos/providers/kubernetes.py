@@ -18,10 +18,11 @@ from chaos.faults.evidence import Evidence
 from chaos.faults.fault import Grade
 from chaos.faults.kinds.node import NodeDrain, NodeKill, NodeLoss, NodeRestart, NodeStop
 from chaos.faults.kinds.zone import ZonePowerLoss
-from chaos.faults.moves import Move, Reversible, operation
+from chaos.faults.moves import Move, Reversible, never, operation
 from chaos.faults.offers import Aim, Means, Provider
+from chaos.kubernetes.client import ANSWER_SECONDS, CONNECT_SECONDS
 from chaos.kubernetes.seen import Pod
-from chaos.targets.existing.pods import FRESH_SECONDS, KEEPS, Pods, mark, said, unfit
+from chaos.targets.existing.pods import ANOTHER_SECONDS, FRESH_SECONDS, KEEPS, Pods, mark, said, unfit
 from chaos.targets.existing.target import ExistingTarget
 from chaos.targets.protocol import Lab
 
@@ -31,6 +32,10 @@ HOLD, KILL, RELEASE, END, READY = "pod.hold", "pod.kill", "pod.release", "pod.en
 CORDON, UNCORDON = "machine.cordon", "machine.uncordon"
 BACK_SECONDS = 240.0
 """Within which a container whose image is there again, or a pod that was made anew, is ready: probes take time."""
+REQUEST_SECONDS = 60.0
+"""After which an API server gives a request up (kube-apiserver, --request-timeout)."""
+ASKED_SECONDS = CONNECT_SECONDS + ANSWER_SECONDS
+"""For one request, as long as we wait for it."""
 LATER = "(the run's)"
 """What a plan cannot know of a move."""
 NOTHING = "nothing"
@@ -46,12 +51,22 @@ def there(lab: Lab) -> Pods:
 # ---- moves --------------------------------------------------------------------------------------------------
 
 
-@operation(HOLD)
+def _late(lab: Lab, **arguments: object) -> float:
+    """Of what looks, and then sends one request."""
+    return ASKED_SECONDS + REQUEST_SECONDS
+
+
+def _late_anew(lab: Lab, **arguments: object) -> float:
+    """Of what looks, deletes, awaits the next pod, looks again, and then sends its last request."""
+    return 3 * ASKED_SECONDS + ANOTHER_SECONDS + REQUEST_SECONDS
+
+
+@operation(HOLD, late=_late)
 def _hold(lab: Lab, node: str, uid: str, image: str, mark: str) -> None:
     there(lab).hold(node, uid, image, mark)
 
 
-@operation(KILL)
+@operation(KILL, late=_late_anew)
 def _kill(lab: Lab, node: str, uid: str, image: str, mark: str) -> None:
     there(lab).kill(node, uid, image, mark)
 
@@ -61,7 +76,7 @@ def _release(lab: Lab, node: str, mark: str, image: str) -> bool:
     return there(lab).release(node, mark, image)
 
 
-@operation(END)
+@operation(END, late=never)  # one that comes late leaves nothing to undo: its controller makes the pod anew
 def _end(lab: Lab, node: str, uid: str, how: str) -> None:
     """``how``: orderly, by an eviction, which budgets may refuse; or kill, a deletion without grace."""
     if how == "orderly":
@@ -76,7 +91,7 @@ def _ready(lab: Lab, node: str, seconds: float, uid: str | None = None) -> None:
     there(lab).await_ready(node, seconds, but=uid)
 
 
-@operation(CORDON)
+@operation(CORDON, late=_late)
 def _cordon(lab: Lab, machine: str, mark: str) -> None:
     there(lab).cordon(machine, mark)
 

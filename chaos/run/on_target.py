@@ -380,6 +380,8 @@ def refused_domain(target: ExistingTarget, experiment: Experiment, offers: Offer
     return [Row("the domain", Sign.BLOCKS, says, DOMAIN_REMEDY) for says in problems]
 
 
+IN_PODS = ("network.", "node.dns_")
+"""Kinds that helper pods make in the network of a pod begin so."""
 POLICY_REMEDY = "let its owners apply what opensearch-chaos kubernetes policy prints"
 
 
@@ -430,9 +432,14 @@ def refused_pods(target: ExistingTarget, experiment: Experiment, offers: Offers)
         if isinstance(each.params, NodeDrain):
             rows += _refused_machines(target.pods, seen, nodes, each.params)
         if getattr(each.params, "how", "") == "orderly" or isinstance(each.params, NodeDrain):
+            rows += _refused_twice(seen, [target.pods.of_nodes[node] for node in nodes])
             at_once = 1 if getattr(each.params, "rolling", False) else len(nodes)
             rows += _refused_evictions(seen, {target.pods.of_nodes[node] for node in nodes}, at_once)
+    shared = [pod.name for pod in seen.pods.values() if pod.of_machine]
     for each in beside:
+        if shared and each.params.kind.startswith(IN_PODS):
+            says = f"pod {shared[0]} has no network of its own (hostNetwork): its whole machine's would be changed"
+            rows.append(Row(each.params.kind, Sign.BLOCKS, says, "choose a fault on its process or its volume"))
         if isinstance(each.params, NodeIsolation):
             rows += _refused_machines(target.pods, seen, _ended(each.params, experiment), each.params)
     return list(dict.fromkeys(rows))
@@ -471,6 +478,17 @@ def _refused_evictions(seen: SeenPods, pods: set[str], at_once: int) -> list[Row
         for each in seen.budgets or ()
         if (hit := pods & set(each.pods)) and min(at_once, len(hit)) > each.allowed
     ]
+
+
+def _refused_twice(seen: SeenPods, pods: Sequence[str]) -> list[Row]:
+    """Pods of more than one budget: the eviction subresource answers 500 for them."""
+    rows = []
+    for pod in pods:
+        names = [each.name for each in seen.budgets or () if pod in each.pods]
+        if len(names) > 1:
+            says = f"{' and '.join(names)} cover pod {pod}, and Kubernetes evicts no pod of two budgets"
+            rows.append(Row("budget", Sign.BLOCKS, says, "have one budget for each pod; a drain would not end either"))
+    return rows
 
 
 def host_rows(target: ExistingTarget) -> list[Row]:
@@ -558,11 +576,11 @@ class OnTarget:
         both.move.apply(self.lab)
         self.ledger.answered(opened)
         self.ledger.notes = self._notes = notes
+        self._thread.start()  # what comes may take longer than a lock may stand still
         if self._by(HELPER):
             self._make_helpers()
         if self._by(SSH) or self._by(HELPER):
             self.lab.hosts.take(self.ledger.run)
-        self._thread.start()
         if self._by(FIS):
             self._watching("fis", self._watch_fis, "what AWS FIS does cannot be seen any more").start()
         if self.lab.pods is not None:
@@ -647,7 +665,8 @@ class OnTarget:
             found += [f"{' '.join(fact[1:])} of {label} is still there" for fact in sorted(put & says)]
         if any(move.operation == "host.begin" for move in self.ledger.moves()):
             found += self.lab.hosts.standing()
-        held = [move for move in self.ledger.moves() if move.operation in ("pod.hold", "pod.kill")]
+        marked = ("pod.hold", "pod.kill", "machine.cordon")
+        held = [move for move in self.ledger.moves() if move.operation in marked]
         made = {str(move.arguments["mark"]) for move in held}
         if self.lab.pods is not None and made:
             try:

@@ -106,8 +106,10 @@ class Server:
         labels = {**template["metadata"]["labels"], "job-name": name}
         state = {"running": {}} if self.starts else {"waiting": {"reason": "ErrImagePull"}}
         pod = f"{name}-{secrets.token_hex(3)}"
+        meta = {"name": pod, "namespace": self.namespace, "uid": str(uuid.uuid4()), "labels": labels}
+        owner = {"kind": "Job", "name": name, "uid": job["metadata"]["uid"], "controller": True}
         self.pods[pod] = {
-            "metadata": {"name": pod, "namespace": self.namespace, "uid": str(uuid.uuid4()), "labels": labels},
+            "metadata": {**meta, "ownerReferences": [owner]},
             "spec": template["spec"],
             "status": {
                 "phase": "Running" if self.starts else "Pending",
@@ -213,7 +215,7 @@ def filled(server: Server) -> Server:
         server.budgets[f"{owner}-pdb"] = {"metadata": {"name": f"{owner}-pdb"}, "spec": spec}
         for at, zone in enumerate("abc"):
             name = f"node-{zone}"
-            meta = {"name": name, "uid": uid(name), "labels": {ZONE_LABEL: zone}}
+            meta = {"name": name, "uid": uid(name), "labels": {ZONE_LABEL: zone}, "resourceVersion": "1"}
             server.machines[name] = {"metadata": meta, "spec": {}}
             ip = f"10.0.{number}.{at + 1}"
             server.make(f"{owner}-{at}", owner, zone=zone, claims=owner == SETS[1], ip=ip)
@@ -356,6 +358,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, {"metadata": {"name": name, "uid": there.uids[name], "labels": there.labels}})
         elif kind == "nodes" and name in there.machines and ("get", "nodes") not in there.denied:
             if self.command == "PATCH" and (new := self._changed(there.machines[name], body)) is not None:
+                new["metadata"]["resourceVersion"] = str(int(new["metadata"]["resourceVersion"]) + 1)
                 there.machines[name] = new
                 for pod, machine in list(there.waiting.items()):
                     there.place(pod, machine)
@@ -410,6 +413,12 @@ class _Handler(BaseHTTPRequestHandler):
             wanted = body["deleteOptions"]["preconditions"]
             if wanted["uid"] != pod["metadata"]["uid"]:
                 self._no(409, "Precondition failed: UID in precondition")
+                return
+            labels = pod["metadata"]["labels"].items()
+            if sum(each["spec"]["selector"]["matchLabels"].items() <= labels for each in there.budgets.values()) > 1:
+                message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not "
+                message += "support."
+                self._answer(201, {"kind": "Status", "status": "Failure", "message": message, "code": 500})
                 return
             owner = pod["metadata"]["ownerReferences"][0]["name"]
             if there.allowed(there.budgets[f"{owner}-pdb"]) < 1:

@@ -265,7 +265,7 @@ def identity_of_pods(file: ExistingFile, there: on_kubernetes.Seen) -> Iterator[
             yield Row("Kubernetes", Sign.DIFFERS, says, "another one answers there: nothing may be done by this file")
         else:
             yield Row("Kubernetes", Sign.SAME, f"the uid of namespace {what} is {is_}")
-    wrong = [f"there is no {name} with pods" for name in wanted.stateful_sets if name not in there.sets]
+    wrong = [f"there is no StatefulSet {name}" for name in wanted.stateful_sets if name not in there.sets]
     wrong += [
         f"the uid of {name} is {each.uid}, and the file says {wanted.stateful_sets.get(name, 'nothing of it')}"
         for name, each in there.sets.items()

@@ -205,7 +205,7 @@ class Helpers:
             elif _is_over(found):  # also one whose pod was killed a moment ago: its controller takes a while to say so
                 self._delete(name, found["metadata"]["uid"])
             else:
-                for each in self._pods_of(name):
+                for each in self._pods_of(name, found["metadata"]["uid"]):
                     running, says = _state(each)
                     if running and self._digest(each["metadata"]["name"]) is not None:
                         helper = str(each["metadata"]["name"])
@@ -239,8 +239,11 @@ class Helpers:
             if error.status != CONFLICT:  # else another process of this run has made it meanwhile
                 raise
 
-    def _pods_of(self, name: str) -> list[dict[str, Any]]:
-        return list(self._client.core("list_namespaced_pod", self._space, label_selector=f"job-name={name}")["items"])
+    def _pods_of(self, name: str, uid: str) -> list[dict[str, Any]]:
+        """The pods of a Job, which controls them: anybody may write its name into a label."""
+        items = self._client.core("list_namespaced_pod", self._space, label_selector=f"job-name={name}")["items"]
+        owners = [(each, each["metadata"].get("ownerReferences") or ()) for each in items]
+        return [each for each, refs in owners if any(ref.get("uid") == uid for ref in refs)]
 
     def _digest(self, helper: str) -> str | None:
         try:
@@ -260,8 +263,8 @@ class Helpers:
         self.run = run
         listed = self._listed(run)
         for pod in self._pods.of_nodes.values():
-            if job_name(run, pod) in listed:
-                self._refuse_standing(pod, run)
+            if (uid := listed.get(job_name(run, pod))) is not None:
+                self._refuse_standing(pod, run, uid)
         for name, uid in self._listed(run).items():
             self._delete(name, uid, wait=False)
         if not wait_until(lambda: not self._listed(run), GONE_SECONDS, every=0.25):
@@ -269,10 +272,10 @@ class Helpers:
         self.run = ""
         self._known.clear()
 
-    def _refuse_standing(self, pod: str, run: str) -> None:
+    def _refuse_standing(self, pod: str, run: str, uid: str) -> None:
         """A helper that was killed could not take its folder of the machine away: so another one is made, which does
         when it ends. Where none can be, what the first one made has ended by its dead-man."""
-        if not any(_state(each)[0] for each in self._pods_of(job_name(run, pod))):
+        if not any(_state(each)[0] for each in self._pods_of(job_name(run, pod), uid)):
             try:
                 self.pod_beside(pod, anew=True)
             except ChaosError as error:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from chaos.base import paths
-from chaos.base.errors import ChaosError, FaultError, LabError
+from chaos.base.errors import ChaosError, FaultError, InvalidInput, LabError
 from chaos.base.waiting import wait_until
 from chaos.definitions.existing import Existing
 from chaos.definitions.kubernetes import KubernetesFile, on_loopback
@@ -24,18 +24,23 @@ from chaos.kubernetes.forwarding import Ways
 from chaos.kubernetes.seen import Pod, Seen
 
 AGAIN = 5
-"""Times that an undo is tried whose pod was replaced while it was looked at."""
+"""Times that a change is tried whose object was changed by others, or replaced, while it was looked at."""
 NOWHERE = "oschaos.invalid"
 """The registry of images that hold a node down: a name that never exists (RFC 2606, .invalid)."""
 ANOTHER_SECONDS = 60.0
 """Within which a controller has made the next pod."""
+BUDGET = "disruption budget"
+"""In the API server's words where a budget refuses an eviction (its eviction subresource)."""
 MARKED = f"/metadata/annotations/{seen.DRAINED.replace('/', '~1')}"
 """Where a machine has our mark, as a JSON pointer (RFC 6901)."""
 FRESH_SECONDS = 1.0
 """So old may be what was seen of all pods, where several questions follow each other."""
 SHOWN = 3
-MOVABLE = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController", "Job"})
-"""Controllers whose pods are placed by the scheduler, so that a machine which takes none is a loss to them."""
+STAYING = frozenset({"DaemonSet", "Node"})
+"""Owners whose pods stay on a machine that takes no new ones: of DaemonSets, and of kubelets (static pods). To those of
+all other controllers, of custom resources too, such a machine is a loss."""
+CONTROL = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/etcd")
+"""Labels of machines that Kubernetes itself runs on (well-known labels; the second is k3s's and RKE2's)."""
 HELPS = "opensearch-chaos/run"
 """A label of helper pods, with their run."""
 KEEPS: Mapping[str, bool | None] = {
@@ -84,22 +89,51 @@ def look(target: Existing) -> Seen | str:
     assert pods is not None
     client = client_of(target)
     try:
-        return seen.look(client, pods.namespace, pods.selector, pods.zone_label)
+        return seen.look(client, pods.namespace, pods.selector, pods.zone_label, pods.identity.stateful_sets)
     except ChaosError as error:
         return error.message if not error.remedy else f"{error.message} ({error.remedy})"
     finally:
         client.close()
 
 
+def refuse_another(target: Existing) -> None:
+    """Raises InvalidInput where a file's pods are in Kubernetes and another one than the file's answers: there nothing
+    of ours would be found, and all of it would be taken for undone. Silence is no reason."""
+    file = target.written.kubernetes
+    if file is None:
+        return
+    client = client_of(target)
+    try:
+        system = client.found("read_namespace", "kube-system")
+    except ChaosError:
+        return
+    finally:
+        client.close()
+    found = ((system or {}).get("metadata") or {}).get("uid")
+    if found != file.identity.cluster:
+        raise InvalidInput(
+            f"{client.says} leads to another Kubernetes: the uid of kube-system is {found}, and the file says "
+            f"{file.identity.cluster}",
+            remedy=f"nothing is done to it; see: opensearch-chaos target check {target.file}",
+        )
+
+
 def mark(run: str, id: str) -> str:
     """The name of an image for one fault on one node: unlike any other."""
-    plain = re.sub(r"[^a-z0-9]+", "-", f"{run}-{id}".lower()).strip("-")[:80]
+    plain = re.sub(r"[^a-z0-9]+", "-", f"{run}-{id}".lower()).strip("-")[:80].rstrip("-")
     return f"{NOWHERE}/{plain}:{secrets.token_hex(8)}"
+
+
+def mark_in(image: str) -> str | None:
+    """The mark of a fault of ours in the name of an image; None: there is none. A webhook that gives all images another
+    registry may have put that before it."""
+    at = image.find(f"{NOWHERE}/")
+    return None if at < 0 else image[at:]
 
 
 def held(pod: Pod) -> bool:
     """Whether a fault of ours holds a pod down."""
-    return pod.image.startswith(f"{NOWHERE}/")
+    return mark_in(pod.image) is not None
 
 
 class Changed(FaultError):
@@ -125,7 +159,8 @@ class Pods:
         if self._last is None or time.monotonic() - self._last[0] > fresh:
             file = self.file
             began = time.monotonic()
-            self._last = began, seen.look(self.client, file.namespace, file.selector, file.zone_label)
+            known = file.identity.stateful_sets
+            self._last = began, seen.look(self.client, file.namespace, file.selector, file.zone_label, known)
         return self._last[1]
 
     def pod(self, node: str) -> Pod | None:
@@ -153,7 +188,7 @@ class Pods:
         Idempotent. Raises FaultError where its controller makes none, or none that has ``image``.
         """
         found = self.pod(node)
-        if found is not None and found.image == mark:
+        if found is not None and mark_in(found.image) == mark:
             return
         if found is not None and found.uid == uid:
             self.delete(node, uid, 0)
@@ -191,7 +226,7 @@ class Pods:
         try:
             self._asked(node, "create_namespaced_pod_eviction", body)
         except Refused as error:
-            if error.status == REFUSED:
+            if error.status == REFUSED and BUDGET in error.detail:  # else it has too many requests
                 raise FaultError(f"a budget refuses the eviction of {name}: {error.detail}") from None
             raise
 
@@ -211,36 +246,43 @@ class Pods:
 
         def release() -> bool:
             found = self.pod(node)
-            if found is None or found.image != mark:
+            if found is None or mark_in(found.image) != mark:
                 return False
-            self._set_image(node, found.uid, mark, image)
+            self._set_image(node, found.uid, found.image, image)
             return True
 
-        return _undone(release)
+        return _repeated(release)
 
     # ---- what is done to a machine -------------------------------------------------------------------------
 
     def cordon(self, machine: str, mark: str) -> None:
         """Let no new pod come to a machine, as ``kubectl cordon`` does, with our mark on it. Idempotent.
 
-        Raises FaultError where somebody else has done so already, or there is no such machine.
+        Raises FaultError where somebody else has done so already, be it since we looked, or there is no such machine.
         """
         self._cordoned.add(machine)
-        there = self._machine(machine)
-        if there is None:
-            raise FaultError(f"there is no machine {machine}")
-        meta, spec = there["metadata"], there.get("spec") or {}
-        if _mark_of(there) == mark and spec.get("unschedulable"):
-            return
-        if spec.get("unschedulable"):
-            raise FaultError(f"machine {machine} takes no new pods already, by somebody else's doing")
-        patch = [{"op": "test", "path": "/metadata/uid", "value": meta["uid"]}]
-        patch += [] if meta.get("annotations") else [{"op": "add", "path": "/metadata/annotations", "value": {}}]
-        patch += [
-            {"op": "add", "path": MARKED, "value": mark},
-            {"op": "add", "path": "/spec/unschedulable", "value": True},
-        ]
-        self.client.core("patch_node", machine, patch, changes=True)
+
+        def cordon() -> bool:
+            there = self._machine(machine)
+            if there is None:
+                raise FaultError(f"there is no machine {machine}")
+            meta, spec = there["metadata"], there.get("spec") or {}
+            if _mark_of(there) == mark and spec.get("unschedulable"):
+                return False
+            if spec.get("unschedulable"):
+                raise FaultError(f"machine {machine} takes no new pods already, by somebody else's doing")
+            # a version, because an operation that tests has no way to say that a field is not there
+            seen_at = {"op": "test", "path": "/metadata/resourceVersion", "value": meta["resourceVersion"]}
+            patch = [{"op": "test", "path": "/metadata/uid", "value": meta["uid"]}, seen_at]
+            patch += [] if meta.get("annotations") else [{"op": "add", "path": "/metadata/annotations", "value": {}}]
+            patch += [
+                {"op": "add", "path": MARKED, "value": mark},
+                {"op": "add", "path": "/spec/unschedulable", "value": True},
+            ]
+            self.client.core("patch_node", machine, patch, changes=True)
+            return True
+
+        _repeated(cordon)
 
     def uncordon(self, machine: str, mark: str) -> bool:
         """Let new pods come to a machine again, if it still has our mark; whether it had. Raises LabError."""
@@ -256,7 +298,7 @@ class Pods:
             self.client.core("patch_node", machine, patch, changes=True)
             return True
 
-        return _undone(uncordon)
+        return _repeated(uncordon)
 
     def cordoned(self, machine: str) -> bool:
         """Whether a machine takes no new pods, by whose doing ever. Raises LabError."""
@@ -295,7 +337,7 @@ class Pods:
             space, name = str(meta["namespace"]), str(meta["name"])
             kinds = {each["kind"] for each in meta.get("ownerReferences") or () if each.get("controller", True)}
             over = (item.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-            hit = HELPS not in (meta.get("labels") or {}) if all_of_them else bool(kinds) and kinds <= MOVABLE
+            hit = HELPS not in (meta.get("labels") or {}) and (all_of_them or bool(kinds - STAYING))
             if hit and not over and not (space == self.file.namespace and name in mine):
                 found.setdefault(space, []).append(name)
         return {space: tuple(sorted(names)) for space, names in sorted(found.items())}
@@ -313,6 +355,9 @@ class Pods:
             mine = {known[name] for name, pod in everyone.items() if pod.machine == machine and name in known}
             if also := sorted(mine - set(hit)):
                 wrong.append(f"{', '.join(also)} would {also_hit} {machine} too: name it as well")
+            labels = ((self._machine(machine) or {}).get("metadata") or {}).get("labels") or {} if cut else {}
+            if control := [label for label in CONTROL if label in labels]:
+                wrong.append(f"Kubernetes itself would be cut off with {machine} ({control[0]}), and us from it")
             for space, names in self.neighbours(machine, all_of_them=cut).items():
                 if space not in accepted:
                     some = ", ".join(names[:SHOWN]) + (" and more" if len(names) > SHOWN else "")
@@ -324,7 +369,7 @@ class Pods:
         nothing where either is another."""
         found = self.pod(node)
         name = self._name(node)
-        if found is not None and found.uid == uid and found.image == other:
+        if found is not None and found.uid == uid and other in (found.image, mark_in(found.image)):
             return
         if found is None or found.uid != uid or found.image != image:
             what = "there is none" if found is None else f"it is {found.uid} with image {found.image}"
@@ -360,7 +405,7 @@ class Pods:
         found = [
             f"pod {pod.name} still has the image {pod.image}"
             for pod in seen_now.pods.values()
-            if held(pod) and made(pod.image)
+            if (its := mark_in(pod.image)) is not None and made(its)
         ]
         marks = dict(seen_now.drained)
         for machine in sorted(self._cordoned - marks.keys()):
@@ -369,14 +414,14 @@ class Pods:
         return found + [f"machine {name} still takes no new pods" for name, mark in marks.items() if made(mark)]
 
 
-def _undone(undo: Callable[[], bool]) -> bool:
-    """What an undo comes to. It is tried again where somebody else changed the object between look and patch."""
+def _repeated(change: Callable[[], bool]) -> bool:
+    """What a change comes to. It is tried again where somebody else changed the object between look and patch."""
     for _ in range(AGAIN - 1):
         try:
-            return undo()
+            return change()
         except (Changed, Refused):
             time.sleep(0.2)
-    return undo()
+    return change()
 
 
 def _mark_of(machine: Mapping[str, Any]) -> str | None:

@@ -263,8 +263,9 @@ def elsewhere(why: str) -> bool:
 
 
 def refuse_another(target: Existing) -> None:
-    """Raises InvalidInput where another cluster than the file's answers at any address of it. Silence is no reason: who
-    cannot be reached cannot be harmed."""
+    """Raises InvalidInput where another cluster than the file's answers at any address of it, or another Kubernetes.
+    Silence is no reason: who cannot be reached cannot be harmed."""
+    pods.refuse_another(target)
     pods.open_ways(target)
     wanted = target.written.identity
     file = target.written

@@ -9,6 +9,7 @@ import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,11 +25,14 @@ from chaos.commands.on_kubernetes import Where
 from chaos.definitions.existing import load_existing
 from chaos.faults.fault import Fault
 from chaos.faults.kinds.node import NamesEvidence
+from chaos.faults.moves import Move, Reversible
 from chaos.hosts import oschaos_host
 from chaos.kubernetes import rights
 from chaos.providers.helper import PROVIDER, OutOfMemory, Unready
 from chaos.registry import FAULTS, PROVIDERS, load_experiment, ready
 from chaos.run import on_target
+from chaos.run.noted import NotedLedger
+from chaos.run.on_target import OnTarget
 from chaos.targets.existing import helpers, mapping
 from chaos.targets.existing.compare import Sign
 from chaos.targets.existing.helpers import CALL, DIGEST, LAUNCH, PYTHON
@@ -193,6 +197,35 @@ def test_jobs_of_others_that_have_a_name_or_a_label_of_ours_are_left_alone(
     assert set(there.jobs) == {"backup", helpers.job_name(RUN, DATA)} and lab.helpers.left(RUN) == []
 
 
+def test_a_pod_of_others_that_has_the_name_of_our_job_in_a_label_is_asked_nothing(
+    lab: ExistingTarget, there: Server, programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert lab.helpers is not None
+    monkeypatch.setattr(helpers, "READY_SECONDS", 0.3)
+    labels = {"job-name": helpers.job_name(RUN, DATA), helpers.NODE: DATA}
+    status = {"phase": "Running", "containerStatuses": [{"state": {"running": {}}}]}
+    theirs = {"metadata": {"name": "theirs", "uid": "t-1", "labels": labels}, "spec": {}, "status": status}
+    there.pods["theirs"], there.starts = theirs, False
+    with pytest.raises(FaultError, match="is not ready"):
+        lab.helpers.make(RUN, [DATA])
+    assert not [each for each in there.asked if each.startswith("EXEC")]
+
+
+def test_a_helper_is_looked_for_as_long_as_its_job_may_be_made(lab: ExistingTarget) -> None:
+    late = Move("helpers.make", {"run": RUN, "nodes": [DATA]}).late(lab)
+    assert late is not None and late > helpers.READY_SECONDS + 30
+
+
+def test_helpers_of_ours_are_no_neighbours_of_a_machine_that_is_drained(
+    lab: ExistingTarget, there: Server, programs: Programs
+) -> None:
+    assert lab.helpers is not None
+    there.pods[MANAGER]["spec"]["nodeName"] = "node-c"
+    lab.helpers.make(RUN, [DATA])
+    made = fault(lab, "node.drain", target=f"node {DATA}")
+    assert made.read is not None and len(made.read(lab)) == 2
+
+
 def test_in_the_place_of_a_helper_that_is_dead_at_the_end_another_takes_its_folder_away(
     lab: ExistingTarget, there: Server, programs: Programs
 ) -> None:
@@ -287,6 +320,45 @@ def test_a_policy_has_the_rights_and_a_namespace_without_privileged_pods_is_refu
     there.denied.add(("create", "jobs"))
     (row,) = on_target.refused_pods(lab, asked, offers)
     assert "create jobs.batch" in row.says
+
+
+def test_while_helpers_are_made_the_run_says_that_it_is_alive(
+    lab: ExistingTarget, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their image may have to be pulled, which takes longer than a lock may stand still."""
+    file, text = state / "x.yaml", (ROOT / "experiments" / "data-node-kill.yaml").read_text()
+    file.write_text(text.replace("node.kill: {target", "node.pause: {target").replace("node.kill", "node.pause"))
+    asked, offers = load_experiment(file).model_copy(update={"topology": lab.topology}), PROVIDERS.on(lab.lacks)
+    target = Path(lab.target.file)
+    target.write_text(f"{target.read_text()}\nnotes: .notes\n")
+    noted = ExistingTarget(load_existing(target), lab.topology)
+    monkeypatch.setattr(on_target, "Keeper", lambda *_: SimpleNamespace(start=lambda: None))
+    monkeypatch.setattr(on_target, "Notes", lambda *_: SimpleNamespace(renew=lambda _: None))
+    nothing = Move("nothing", {})
+    monkeypatch.setattr(on_target, "opening", lambda *_: Reversible(nothing, nothing))
+    alive: list[bool] = []
+    monkeypatch.setattr(OnTarget, "_make_helpers", lambda self: alive.append(self._thread.is_alive()))
+    monkeypatch.setattr(Hosts, "take", lambda *_: None)
+    run = OnTarget(noted, asked, 1, offers, NotedLedger(state / "ledger", lambda _: None, RUN), lambda _: None)
+    run.ledger.settle = lambda: None  # type: ignore[method-assign]
+    run.begin(state)
+    run.undone()
+    assert alive == [True]
+
+
+@pytest.mark.parametrize("kind", ["node.dns_outage", "node.pause"])
+def test_a_pod_in_the_network_of_its_machine_keeps_faults_from_that_network(
+    lab: ExistingTarget, there: Server, state: Path, kind: str
+) -> None:
+    experiment = state / "x.yaml"
+    text = (ROOT / "experiments" / "data-node-kill.yaml").read_text()
+    experiment.write_text(text.replace("node.kill: {target", f"{kind}: {{target").replace("node.kill", kind))
+    asked, offers = load_experiment(experiment).model_copy(update={"topology": lab.topology}), PROVIDERS.on(lab.lacks)
+    assert on_target.refused_pods(lab, asked, offers) == []
+    there.pods[DATA]["spec"]["hostNetwork"] = True
+    says = [row.says for row in on_target.refused_pods(lab, asked, offers)]
+    whole = f"pod {DATA} has no network of its own (hostNetwork): its whole machine's would be changed"
+    assert says == ([whole] if kind == "node.dns_outage" else [])
 
 
 def test_a_host_by_ssh_and_a_helper_are_one_too_many(lab: ExistingTarget, state: Path) -> None:
@@ -504,6 +576,11 @@ def test_what_it_needs_is_printed_and_whom_it_hits_is_said_before_the_run(
         "agent-1 of namespace kube-system would be cut off with node-b: others: [kube-system]"
     ]
     assert rows("node.isolation: {target: node b-data, others: [kube-system]}") == []
+    control = "node-role.kubernetes.io/control-plane"
+    there.machines["node-b"]["metadata"]["labels"][control] = ""
+    says = rows("node.isolation: {target: node b-data, others: [kube-system]}")
+    assert says == [f"Kubernetes itself would be cut off with node-b ({control}), and us from it"]
+    del there.machines["node-b"]["metadata"]["labels"][control]
     there.denied.add(("list", "all pods"))
     assert rights.WHO_ELSE in rights.needed("search", ["node.isolation"], forward=True)
     assert "forbidden" in str(rows("node.isolation: {target: node b-data}"))

@@ -5,19 +5,26 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from apiserver import Server
+from apiserver import SELECTOR, ZONE_LABEL, Server
 from podcluster import Cluster, answering
 from tlskit import authority
 from typer.testing import CliRunner
 
 from chaos.base.errors import InvalidInput, MissingPrerequisite
 from chaos.cli import app
-from chaos.commands.on_kubernetes import Where, drafted
+from chaos.commands.on_kubernetes import Where, _service, drafted
 from chaos.definitions.existing import load_existing
 from chaos.kubernetes.client import IN_POD, Client
+from chaos.kubernetes.seen import Seen, look
 from chaos.targets.existing.seen import seen_of
+
+
+@pytest.fixture
+def found(there: Server, tmp_path: Path) -> Seen:
+    return look(Client(None, there.kubeconfig(tmp_path)), "search", SELECTOR, ZONE_LABEL)
 
 
 def test_it_is_typed_with_the_clusters_address_where_there_is_one(cluster: Cluster, where: Where, state: Path) -> None:
@@ -97,6 +104,13 @@ def test_in_a_pod_without_a_kubeconfig_its_own_account_is_meant(
     assert Client().in_pod and not Client("box").in_pod and not Client(None, tmp_path / "x").in_pod
     with pytest.raises(InvalidInput, match="cannot be used"):  # there is no token of an account here
         Client().core("list_pod_for_all_namespaces")
+
+
+def test_a_stateful_set_without_a_service_gives_its_pods_no_names(found: Seen) -> None:
+    api = SimpleNamespace(call=lambda *_: {"spec": {"replicas": 3}})
+    with pytest.raises(InvalidInput, match="names no headless service") as error:
+        _service(api, "search", next(iter(found.pods.values())))  # type: ignore[arg-type]
+    assert "--url" in str(error.value.remedy)
 
 
 def test_without_the_client_it_is_one_line_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:

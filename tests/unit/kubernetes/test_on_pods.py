@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import time
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +21,8 @@ from chaos.cli import app
 from chaos.commands.on_kubernetes import Where
 from chaos.definitions.existing import Existing
 from chaos.faults.fault import Fault, Grade
+from chaos.faults.ledger import Entry
+from chaos.faults.lifecycle import MAY_ARRIVE, on_its_way
 from chaos.faults.moves import Move
 from chaos.kubernetes import rights
 from chaos.providers.kubernetes import PROVIDER, Anew, Drained, Held
@@ -177,6 +182,27 @@ def test_a_restart_ends_the_pod_and_awaits_the_one_that_comes(lab: ExistingTarge
     undo.apply(lab)
 
 
+@pytest.mark.parametrize("kind", ["node.stop", "node.kill", "node.drain"])
+def test_what_a_dead_run_may_have_sent_is_looked_for_no_longer_than_it_can_arrive(
+    lab: ExistingTarget, there: Server, kind: str
+) -> None:
+    (move, inverse), *_ = drain(lab, there)[1] if kind == "node.drain" else moves(lab, fault(lab, kind))
+    entry = Entry(1, "f1", move, inverse, answered=False, at=time.time())
+    assert MAY_ARRIVE in str(on_its_way(lab, entry, inverse.apply(lab)))
+    assert on_its_way(lab, replace(entry, at=time.time() - 300), False) is None
+    move.apply(lab)
+    assert on_its_way(lab, entry, inverse.apply(lab)) is None, "it has come, and was undone"
+
+
+def test_a_restart_that_a_dead_run_began_is_over_once_its_pod_is_ready(lab: ExistingTarget, there: Server) -> None:
+    for ends in (True, False):
+        (move, inverse), *_ = moves(lab, fault(lab, "node.restart", how="kill"))
+        if ends:
+            move.apply(lab)
+        entry = Entry(1, "f1", move, inverse, answered=False, at=time.time())
+        assert on_its_way(lab, entry, inverse.apply(lab)) is None
+
+
 def test_a_zone_that_loses_power_is_all_of_its_pods_at_once(lab: ExistingTarget, there: Server) -> None:
     for name in list(there.pods):
         if name.startswith(SETS[0]):
@@ -249,6 +275,14 @@ def test_a_budget_that_would_refuse_and_data_that_would_go_are_told_before(
     assert len(refused(lab, tmp_path, "node.kill: {target: elected cluster manager}")) == 3, "any of them may be it"
     (row,) = refused(lab, tmp_path, "zone.power_loss: {zone: b}")
     assert f"pod {MANAGER} has no volume by a claim" in row
+
+
+def test_a_pod_of_two_budgets_is_not_asked_to_leave(lab: ExistingTarget, there: Server, tmp_path: Path) -> None:
+    both = {"maxUnavailable": 1, "selector": {"matchLabels": {"app.kubernetes.io/name": "opensearch"}}}
+    there.budgets["all-pdb"] = {"metadata": {"name": "all-pdb"}, "spec": both}
+    (row,) = refused(lab, tmp_path, ORDERLY)
+    assert row.startswith(f"budget: {SETS[1]}-pdb and all-pdb cover pod {DATA}")
+    assert refused(lab, tmp_path, STOP) == []
 
 
 def test_an_api_server_that_does_not_answer_refuses(lab: ExistingTarget, there: Server, tmp_path: Path) -> None:
@@ -358,6 +392,40 @@ def test_a_drained_machine_takes_nothing_and_its_pod_waits_or_runs_elsewhere_unt
     assert lab.pods.left(lambda each: True) == []
 
 
+def test_a_mark_that_is_left_on_a_machine_is_said(lab: ExistingTarget, there: Server) -> None:
+    _, ((cordon, uncordon), _) = drain(lab, there)
+    ledger = SimpleNamespace(moves=lambda: [cordon], run=lab.run)
+    run = OnTarget(lab, None, 1, None, ledger, lambda _: None)  # type: ignore[arg-type]
+    cordon.apply(lab)
+    assert run.marks() == ["machine node-b still takes no new pods"]
+    uncordon.apply(lab)
+    assert run.marks() == []
+
+
+@pytest.mark.parametrize("theirs", [True, False])
+def test_what_others_do_to_a_machine_between_look_and_patch_is_not_overwritten(
+    lab: ExistingTarget, there: Server, theirs: bool
+) -> None:
+    _, ((cordon, uncordon), _) = drain(lab, there)
+    machine, patched = there.machines["node-b"], list[str]()
+
+    def meanwhile(method: str, path: str) -> bool:
+        if method == "PATCH" and not patched:
+            patched.append(path)
+            machine["metadata"]["resourceVersion"] = "7"  # its kubelet has spoken
+            machine["spec"] |= {"unschedulable": True} if theirs else {}
+        return False
+
+    there.broken = meanwhile
+    if theirs:
+        with pytest.raises(FaultError, match="takes no new pods already, by somebody else's doing"):
+            cordon.apply(lab)
+    else:
+        cordon.apply(lab)
+    assert patched and uncordon.apply(lab) is not theirs
+    assert there.machines["node-b"]["spec"] == ({"unschedulable": True} if theirs else {})
+
+
 def test_a_machine_that_somebody_else_has_cordoned_is_theirs(lab: ExistingTarget, there: Server) -> None:
     _, ((cordon, uncordon), _) = drain(lab, there)
     there.machines["node-b"]["spec"]["unschedulable"] = True
@@ -394,6 +462,15 @@ def test_a_drain_is_refused_while_other_pods_on_the_machine_are_not_named(
     (row,) = refused(lab, tmp_path, "node.drain: {target: node b-data}")
     assert row.startswith("node.drain: web-1 of namespace shop")
     assert refused(lab, tmp_path, "node.drain: {target: node b-data, others: [shop]}") == []
+
+
+def test_a_drain_counts_pods_of_any_controller_but_those_that_stay(lab: ExistingTarget, there: Server) -> None:
+    for name, kind in (("agent-1", "DaemonSet"), ("kube-proxy-b", "Node"), ("alone", "")):
+        there.lend(name, "system", "node-b", kind)
+    assert len(drain(lab, there)[1]) == 2
+    there.lend("kafka-1", "events", "node-b", "StrimziPodSet")
+    with pytest.raises(FaultError, match=r"^kafka-1 of namespace events would get no other pod on node-b"):
+        drain(lab, there)
 
 
 def test_a_drain_needs_its_rights_and_a_budget_that_lets_its_pods_go(

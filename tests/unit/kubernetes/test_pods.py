@@ -25,7 +25,7 @@ from chaos.run.pods_of_others import OthersOnPods, by_others
 from chaos.targets.existing import compare, pods, radius
 from chaos.targets.existing.compare import Row, Sign
 from chaos.targets.existing.pods import AGAIN, Changed, Pods, mark
-from chaos.targets.existing.seen import seen_of
+from chaos.targets.existing.seen import refuse_another, seen_of
 
 DATA, MANAGER = f"{SETS[1]}-1", f"{SETS[0]}-1"
 TODAY = date(2026, 11, 28)
@@ -180,6 +180,17 @@ def test_no_more_pods_are_hit_than_a_budget_lets_go(cluster: Cluster, where: Whe
     assert judged(DATA).sign is Sign.UNKNOWN
 
 
+def test_nothing_is_taken_for_undone_in_another_kubernetes(cluster: Cluster, where: Where, state: Path) -> None:
+    """As where a context of its name leads elsewhere on the machine that recovers."""
+    target = written(where, state)
+    pods.refuse_another(target)
+    cluster.server.uids["kube-system"] = str(uuid.uuid4())
+    with pytest.raises(InvalidInput, match="leads to another Kubernetes: the uid of kube-system is"):
+        refuse_another(target)
+    cluster.server.broken = lambda method, path: True
+    pods.refuse_another(target)
+
+
 # ---- what is done to one -----------------------------------------------------------------------------------------
 
 
@@ -219,6 +230,16 @@ def test_another_pod_of_the_name_is_not_touched(there: Server, found: Pods) -> N
     assert (uid_of(there, DATA), image_of(there, DATA)) == (now, IMAGE)
 
 
+def test_a_mark_is_ours_whatever_registry_a_webhook_puts_before_it(there: Server, found: Pods) -> None:
+    uid, ours = uid_of(there, DATA), mark("run", "f1")
+    found.hold(DATA, uid, IMAGE, ours)
+    there.pods[DATA]["spec"]["containers"][0]["image"] = f"mirror.example/{ours}"
+    found.hold(DATA, uid, IMAGE, ours)
+    assert found.left(ours.__eq__) == [f"pod {DATA} still has the image mirror.example/{ours}"]
+    assert found.release(DATA, ours, IMAGE) is True
+    assert image_of(there, DATA) == IMAGE and found.left(ours.__eq__) == []
+
+
 def test_an_image_that_somebody_else_has_set_stays(there: Server, found: Pods) -> None:
     uid, ours = uid_of(there, DATA), mark("run", "f1")
     found.hold(DATA, uid, IMAGE, ours)
@@ -251,6 +272,22 @@ def test_a_budget_that_refuses_an_eviction_is_told_in_its_words(there: Server, f
     assert uid_of(there, DATA) == uid
 
 
+def test_a_no_in_an_answer_of_success_is_a_no(there: Server, found: Pods) -> None:
+    both = {"maxUnavailable": 1, "selector": {"matchLabels": {"app.kubernetes.io/name": "opensearch"}}}
+    there.budgets["all-pdb"] = {"metadata": {"name": "all-pdb"}, "spec": both}
+    uid = uid_of(there, DATA)
+    with pytest.raises(Refused, match="answers 500: This pod has more than one PodDisruptionBudget"):
+        found.evict(DATA, uid)
+    assert uid_of(there, DATA) == uid
+
+
+def test_too_many_requests_are_not_blamed_on_a_budget(there: Server, found: Pods) -> None:
+    there.answers = {"POST": 429}
+    with pytest.raises(Refused, match="answers 429") as error:
+        found.evict(DATA, uid_of(there, DATA))
+    assert "budget" not in str(error.value)
+
+
 def test_a_change_without_an_answer_is_open(there: Server, found: Pods) -> None:
     uid = uid_of(there, DATA)
     there.broken = lambda method, path: method == "PATCH"
@@ -280,7 +317,7 @@ def test_an_undo_that_is_refused_is_tried_a_few_times_and_told(there: Server, fo
 def test_marks_are_names_of_images_that_differ_each_time() -> None:
     one, other = mark("20261128T223340Z-X_y.Z", "f1-a.b"), mark("20261128T223340Z-X_y.Z", "f1-a.b")
     assert one != other and one.startswith("oschaos.invalid/20261128t223340z-x-y-z-f1-a-b:")
-    assert len(mark("x" * 500, "f1")) < 200
+    assert len(mark("x" * 500, "f1")) < 200 and "-:" not in mark("x" * 79, "f1"), "no image has such a name"
 
 
 # ---- what others do ----------------------------------------------------------------------------------------------
@@ -340,6 +377,17 @@ def test_what_others_do_to_pods_is_named(
     assert told is not None and says in told and ("none of" in told) is (change is not ended)
     pod_alone = change not in (scaled, rolled)
     assert (by_others(before, now, [DATA], rollouts=True) is None) is pod_alone, "what is ours is not theirs"
+
+
+def test_a_stateful_set_whose_pods_are_all_away_is_still_there(there: Server, found: Pods) -> None:
+    """As between the deletion of the only pod and the moment when its controller has made the next one."""
+    before, ours = found.look(), [name for name in there.pods if name.startswith(SETS[1])]
+    for name in ours:
+        there.pods.pop(name)
+    assert by_others(before, found.look(), ours, rollouts=True) is None
+    there.sets.pop(SETS[1])
+    told = by_others(before, found.look(), ours, rollouts=True)
+    assert told == f"StatefulSet {SETS[1]} is there no more, and that is none of our doing"
 
 
 def test_all_pods_of_a_machine_that_is_cut_off_are_ours(there: Server, found: Pods) -> None:

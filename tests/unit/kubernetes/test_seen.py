@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,29 @@ def test_what_may_not_be_read_is_missing_with_its_reason(there: Server, client: 
     assert all(pod.zone is None for pod in found.pods.values())
     assert set(found.unread) == {"machines", "budgets", "cluster", "namespace"}
     assert all("forbidden" in why for why in found.unread.values())
+
+
+def test_a_machine_that_was_deleted_hides_nothing_of_the_others(there: Server, client: Client) -> None:
+    """Its pods stay until somebody notices, and have no zone."""
+    del there.machines["node-b"]
+    found = look(client)
+    assert {pod.machine: pod.zone for pod in found.pods.values()} == {"node-a": "a", "node-b": None, "node-c": "c"}
+    assert found.unread == {}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "old", "rolling"),
+    [("OnDelete", 0, False), ("OnDelete", 1, True), ("RollingUpdate", 0, True)],
+)
+def test_where_pods_are_deleted_by_hand_a_rollout_is_over_once_all_are_new(
+    there: Server, client: Client, strategy: str, old: int, rolling: bool
+) -> None:
+    """The operator's StatefulSets keep their current revision for ever."""
+    there.sets[SETS[1]]["spec"]["updateStrategy"] = {"type": strategy}
+    there.sets[SETS[1]]["status"]["updateRevision"] = "r2"
+    for at in range(3):
+        there.pods[f"{SETS[1]}-{at}"]["metadata"]["labels"]["controller-revision-hash"] = "r1" if at < old else "r2"
+    assert look(client).sets[SETS[1]].rolling is rolling
 
 
 def test_without_pods_nothing_is_known(there: Server, client: Client) -> None:
@@ -100,6 +125,28 @@ def test_an_unknown_context_is_refused_with_those_that_there_are(there: Server, 
     with pytest.raises(InvalidInput, match="no context prod") as error:
         look(client)
     assert "box" in str(error.value.remedy)
+
+
+@pytest.mark.parametrize("says", [b'{"message": "welcome"}', b"[]", b'{"items": null}', b"<html>"])
+def test_what_is_no_api_server_is_one_error(tmp_path: Path, says: bytes) -> None:
+    class Other(BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(says)))
+            self.end_headers()
+            self.wfile.write(says)
+
+    with HTTPServer(("127.0.0.1", 0), Other) as other:
+        threading.Thread(target=other.serve_forever, args=(0.05,), daemon=True).start()
+        try:
+            client = Client(None, Server(url=f"http://127.0.0.1:{other.server_port}").kubeconfig(tmp_path))
+            with pytest.raises(LabError, match="what answered is no API server"):
+                look(client)
+        finally:
+            other.shutdown()
 
 
 def test_what_is_not_answered_is_open_where_it_changes_something(there: Server, client: Client) -> None:
