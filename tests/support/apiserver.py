@@ -230,8 +230,7 @@ def serving(server: Server | None = None) -> Iterator[Server]:
     class Handler(_Handler):
         there = state
 
-    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    listening.daemon_threads = True
+    listening = _Listening(("127.0.0.1", 0), Handler)
     state.url = f"http://127.0.0.1:{listening.server_address[1]}"
     thread = threading.Thread(target=listening.serve_forever, args=(0.05,), daemon=True)
     thread.start()
@@ -240,6 +239,30 @@ def serving(server: Server | None = None) -> Iterator[Server]:
     finally:
         listening.shutdown()
         listening.server_close()
+        listening.hang_up()
+
+
+class _Listening(ThreadingHTTPServer):
+    """Ends the connections that clients have left open, and with them their threads."""
+
+    daemon_threads = True
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._open: set[socket.socket] = set()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._open.discard(request)
+        super().shutdown_request(request)
+
+    def hang_up(self) -> None:
+        for each in list(self._open):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
 
 
 # ---- HTTP ----------------------------------------------------------------------------------------------------
@@ -478,6 +501,8 @@ class _Handler(BaseHTTPRequestHandler):
             with suppress(OSError, struct.error):
                 while (said := self._received()) is not None:
                     there.sendall(said[1:])
+            with suppress(OSError):
+                there.shutdown(socket.SHUT_RDWR)  # which ends the thread that reads from it
 
     def _upgrade(self) -> None:
         key = base64.b64encode(hashlib.sha1(f"{self.headers['Sec-WebSocket-Key']}{WS}".encode()).digest()).decode()
