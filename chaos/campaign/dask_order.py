@@ -1,7 +1,8 @@
 """What a worker of Dask is told and what it answers: data alone, so that both sides check it before anything is done.
 
 What a machine is told to run is a :class:`~chaos.run.spec.RunSpec`, and the worker there computes each cell's key anew:
-where its suite or its rules differ from the client's, the keys do, and the order is refused.
+where its suite or its rules differ from the client's, the keys do, and the order is refused; so it is where its code
+does (:mod:`.code`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, Self
 
 import chaos
 from chaos.base.errors import Exit, InvalidInput
+from chaos.campaign import code
 from chaos.campaign.matrix import Cell, Matrix
 from chaos.definitions import Experiment
 from chaos.definitions.campaign import Campaign, CampaignFile
@@ -88,11 +90,13 @@ class Order:
 
 
 def _tool() -> dict[str, Any]:
-    return {"version": chaos.__version__, "rules": RULES}
+    return {"version": chaos.__version__, "rules": RULES, "code": code.digest()}
 
 
 def _said(tool: Any) -> str:
-    return f"{tool['version']} with rules {tool['rules']}" if isinstance(tool, dict) else "another"
+    if not isinstance(tool, dict):
+        return "another"
+    return f"{tool.get('version')} with rules {tool.get('rules')} and the code {tool.get('code')}"
 
 
 def _differs(why: str) -> InvalidInput:

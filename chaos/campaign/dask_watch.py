@@ -46,7 +46,8 @@ class Watch:
 
     def look(self) -> None:
         """Ask the scheduler now. Raises OSError and TimeoutError."""
-        self._known = dict(self._client.scheduler_info()["workers"])
+        info = self._client.scheduler_info(n_workers=-1)  # unasked some versions of Dask tell of five alone
+        self._known = dict(info["workers"])
         self._processing = {address: [str(key) for key in keys] for address, keys in self._client.processing().items()}
 
     @property

@@ -60,6 +60,11 @@ class Cell:
         return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:32]
 
     @property
+    def place(self) -> tuple[str, str, str, str, str]:
+        """What its runs are judged together with, over seeds: ``of``, experiment, profile, topology, version."""
+        return self.of, self.experiment.name, self.profile, self.experiment.topology.name, self.version
+
+    @property
     def name(self) -> str:
         """For people: ``zone-black-hole-tuned 3az-tuned 3.8.0 seed 2``."""
         return f"{self.experiment.name} {self.experiment.topology.name} {self.version} seed {self.seed}"
@@ -172,6 +177,7 @@ def resolve(campaign: Campaign, load: LoadExperiment) -> Matrix:
     if not cells and not errors and not source.lines:
         source.add([Problem(("matrix",), "every cell is left out: expected at least one", at_key=True)])
     source.add(_twice(cells))
+    source.add(_of_one_name(cells))
     if errors := source.errors() + errors:
         raise InvalidInput("\n".join(errors))
     return Matrix(campaign, cells, tuple(excluded))
@@ -240,6 +246,17 @@ def _ordered(file: CampaignFile, lines: Sequence[Sequence[Cell]]) -> tuple[Cell,
         for block, (line, repeat, seed) in enumerate(blocks)
         for cell in (line if repeat % 2 == 0 else tuple(reversed(line)))
     )
+
+
+def _of_one_name(cells: Sequence[Cell]) -> Iterator[Problem]:
+    """Two experiments of one name: their runs would be judged together, as if they were of one."""
+    seen: dict[tuple[str, ...], str] = {}
+    for cell in (each for each in cells if each.repeat == 0):
+        hash = plan.digest(cell.experiment)
+        if seen.setdefault(cell.place, hash) != hash:
+            says = f"two experiments are named {cell.experiment.name}: expected another name, or another profile"
+            yield Problem(("matrix", "experiments"), says, at_key=True)
+            return
 
 
 def _twice(cells: Sequence[Cell]) -> Iterator[Problem]:

@@ -49,7 +49,8 @@ class Ended(StrEnum):
 
 @dataclass(frozen=True)
 class Commit:
-    """The one result of a cell. ``manifest``: file → SHA-256 and size; ``left_out``: logs beyond the budget."""
+    """The one result of a cell. ``manifest``: file → SHA-256 and size; ``left_out``: logs beyond the budget; ``code``:
+    that made it (:mod:`.code`), empty in commits of before that was recorded."""
 
     key: str
     attempt: str
@@ -62,6 +63,7 @@ class Commit:
     seconds: float
     machine: Mapping[str, Any]
     committed: str
+    code: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return {"format": FORMAT, **{**vars(self), "left_out": list(self.left_out)}}
@@ -87,6 +89,7 @@ class Commit:
             float(data["seconds"]),
             dict(data["machine"]),
             str(data["committed"]),
+            str(data.get("code", "")),
         )
 
 
@@ -120,7 +123,14 @@ class Records:
 
     # -- writing
 
-    def begin(self, cell: Cell, machine: Mapping[str, Any], longest_seconds: float, session: str | None = None) -> str:
+    def begin(
+        self,
+        cell: Cell,
+        machine: Mapping[str, Any],
+        longest_seconds: float,
+        session: str | None = None,
+        code: str = "",
+    ) -> str:
         """Write down that this process makes a run of a cell; the attempt's id."""
         id = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(6)}"
         begun = {
@@ -130,6 +140,7 @@ class Records:
             "owner": ProcessIdentity.me().to_json(),
             "longest_seconds": longest_seconds,
             "machine": dict(machine),
+            "code": code,
             **({} if session is None else {"session": session}),
         }
         self._create(f"{_attempt(cell.key, id)}/begun.json", begun)
@@ -196,9 +207,9 @@ class Records:
         """Every attempt at a cell, the committed one too, in their order."""
         found: dict[str, dict[str, Any]] = {}
         for name in self.store.names(f"{ATTEMPTS}/{key}/"):
-            _, _, id, file, *below = name.split("/")
-            if not below and file in ("begun.json", "ended.json"):
-                found.setdefault(id, {})[file] = self._read(name)
+            parts = name.split("/")  # of a run's files, and of what people put there, it may be any number
+            if len(parts) == 4 and parts[3] in ("begun.json", "ended.json"):
+                found.setdefault(parts[2], {})[parts[3]] = self._read(name)
         try:
             return [_attempt_of(id, files) for id, files in sorted(found.items()) if "begun.json" in files]
         except (KeyError, TypeError, ValueError) as error:

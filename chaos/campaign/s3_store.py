@@ -48,7 +48,7 @@ class S3Store:
         where = {"Bucket": self._bucket, "Key": self._key(name)}
         mark = {CREATOR: secrets.token_hex(16)}
         for _ in range(CONFLICTS):
-            with self._told(f"write {name}") as refused:
+            with self._told(f"write {name}", creates=True) as refused:
                 self._client.put_object(**where, Body=data, IfNoneMatch="*", Metadata=mark)
                 return True
             if refused == ["412"]:
@@ -97,8 +97,9 @@ class S3Store:
         return self._prefix + safe(name)
 
     @contextmanager
-    def _told(self, what: str) -> Iterator[list[str]]:
-        """Yields a list that has the HTTP status of a create that was refused: "412" or "409"."""
+    def _told(self, what: str, *, creates: bool = False) -> Iterator[list[str]]:
+        """Yields a list that has the HTTP status of a create that was refused: "412" or "409". Of anything else these
+        are errors: an upload that was refused has not been made."""
         from boto3.exceptions import Boto3Error
         from botocore.exceptions import BotoCoreError, ClientError
 
@@ -108,7 +109,7 @@ class S3Store:
         except ClientError as error:
             status = str((error.response.get("ResponseMetadata") or {}).get("HTTPStatusCode"))
             code = (error.response.get("Error") or {}).get("Code")
-            if status in ("412", "409") and error.operation_name == "PutObject":
+            if creates and status in ("412", "409"):
                 refused.append(status)
                 return
             kind = Absent if status == "404" and code != "NoSuchBucket" else StoreError

@@ -21,7 +21,7 @@ from pathlib import Path
 from chaos.base.console import Reporter
 from chaos.base.errors import SEVERITY, ChaosError, Exit
 from chaos.base.paths import ProcessIdentity, make_folder
-from chaos.campaign import artifacts, child
+from chaos.campaign import artifacts, child, code
 from chaos.campaign.child import Result
 from chaos.campaign.machine import Machine
 from chaos.campaign.matrix import Cell, Matrix, Shard
@@ -29,6 +29,7 @@ from chaos.campaign.progress import State, estimated, of_cell
 from chaos.campaign.records import Commit, Ended, Records
 from chaos.campaign.stores import StoreError, prove
 from chaos.definitions.campaign import RetryFile
+from chaos.faults.ledger import registrations
 from chaos.run.space import longest_seconds
 from chaos.run.stopping import Stop
 
@@ -46,6 +47,10 @@ WHY = "why.txt"
 """Beside a run that was not committed: why not."""
 STORE_TRIES = 3
 """Of an upload and its commit, with growing pauses: a store may be slow, or refuse for a moment."""
+
+
+class _Late(Exception):
+    """The budget of time ended while another held the machine."""
 
 
 @dataclass
@@ -106,6 +111,8 @@ class Worker:
         try:
             while (cell := self._next(cells)) is not None:
                 self._try(cell)
+        except _Late:
+            pass  # what is left is said below
         except ChaosError as error:
             self.reporter.demand(f"opensearch-chaos: {error}")
             self.done.codes.append(error.exit_code)
@@ -154,6 +161,8 @@ class Worker:
 
     _earlier: list[tuple[Cell, Commit]] = field(default_factory=list, init=False)
     """Commits, for how long the next takes."""
+    _code: str = field(default="", init=False)
+    """What the run that is made now is made by."""
 
     def _commits(self) -> list[tuple[Cell, Commit]]:
         found = ((cell, self.records.of_cell(cell.key)) for cell in self.matrix.cells)
@@ -162,30 +171,41 @@ class Worker:
     # -- one attempt
 
     def _try(self, cell: Cell) -> None:
-        with self.machine.held(self._wait) as lock:
+        with self.machine.held(lambda: self._wait(cell)) as lock:
             if self.records.of_cell(cell.key) is not None:  # made by another while this one waited
                 return
+            self._refuse_late(cell)
             _sweep(self.out)
             began = time.monotonic()
-            attempt = self.records.begin(cell, self.machine.about, longest_seconds(cell.experiment), self.session)
+            self._code, longest = code.digest(), longest_seconds(cell.experiment)
+            attempt = self.records.begin(cell, self.machine.about, longest, self.session, self._code)
             folder = self.out / attempt
             make_folder(folder)
             child.write_request(folder, cell.spec(self.matrix.campaign.file).to_json())
-            code = self._carry(cell, folder, lock)
+            ended_with, hung = self._carry(cell, folder, lock)
             result = child.Result.read(folder)
             dirt = self._dirt(result, cell)
-            self._file(cell, attempt, result, code, time.monotonic() - began)
+            if hung and (result is None or result.stopped):
+                why = f"it took more than {_bound(cell):.0f} s, {HANGS} times the longest that its plan allows"
+                self._failed(cell, attempt, Ended.ERROR, f"{why}, and was ended")
+            else:
+                self._file(cell, attempt, result, ended_with, time.monotonic() - began)
         if dirt is not None:
             raise dirt
 
-    def _wait(self) -> None:
+    def _wait(self, cell: Cell) -> None:
         self.reporter.status("another lab is up on this machine: waiting for its end")
         self.stop.check()
+        self._refuse_late(cell)
         time.sleep(WAIT_SECONDS)
 
-    def _carry(self, cell: Cell, folder: Path, lock: int) -> int:
-        """The run in a process of its own; how that ended."""
-        bound = HANGS * longest_seconds(cell.experiment) + END_SECONDS
+    def _refuse_late(self, cell: Cell) -> None:
+        if not self._in_time(cell):
+            raise _Late
+
+    def _carry(self, cell: Cell, folder: Path, lock: int) -> tuple[int, bool]:
+        """The run in a process of its own: how that ended, and whether it was told to because it took too long."""
+        bound, hung = _bound(cell), False
         with open(folder / child.LOG, "wb") as log:
             running = subprocess.Popen(
                 [sys.executable, *self.program, str(folder), str(lock)],
@@ -201,13 +221,13 @@ class Worker:
             self.reporter.status(f"{cell.name}: {now - began:.0f} s")
             if ended_at is None and (self.stop.asked or now - began > bound):
                 running.terminate()
-                ended_at = now
+                ended_at, hung = now, not self.stop.asked
             elif ended_at is not None and now - ended_at > END_SECONDS:
                 running.kill()
             time.sleep(POLL_SECONDS)
         assert running.stdin is not None
         running.stdin.close()
-        return code
+        return code, hung
 
     def _dirt(self, result: Result | None, cell: Cell) -> ChaosError | None:
         """The machine is retired where the run left something, or may have."""
@@ -238,7 +258,9 @@ class Worker:
         except ChaosError as error:
             return self._failed(cell, attempt, Ended.ERROR, str(error))
         self._upload(cell, attempt, result, names, left_out, seconds)
-        if not self.keep:
+        if self.keep:
+            (folder / child.REQUEST).unlink(missing_ok=True)  # no later worker tidies it up (_sweep)
+        else:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _upload(
@@ -261,12 +283,15 @@ class Worker:
                     seconds=round(seconds, 1),
                     machine=self.machine.about,
                     committed=datetime.now(UTC).isoformat(timespec="seconds"),
+                    code=self._code,
                 )
                 won = self.records.commit(commit)
                 break
             except StoreError as error:
                 if number == STORE_TRIES - 1:
                     self._keep(self.out / attempt, str(error))
+                    with suppress(StoreError):  # where it takes that at least: no worker was lost
+                        self.records.end(cell.key, attempt, Ended.ERROR, str(error))
                     raise
                 self.reporter.line(f"{error}; again in {2**number} s")
                 time.sleep(2**number)
@@ -304,19 +329,32 @@ def settle(done: Worked, cells: Sequence[Cell], retry: RetryFile, records: Recor
         return
     for each in states:
         if each.state is State.GIVEN_UP:
-            reporter.line(f"given up: {each.cell.name}: {each.why or 'its workers were lost'}")
+            key = "retry.lost" if each.lost > retry.lost else "retry.error"
+            why = each.why or "its workers were lost"
+            reporter.line(f"given up: {each.cell.name}: {why}; to try it again raise {key} in the campaign's file")
             done.codes.append(Exit.ERROR)
     if left:
         done.codes.append(Exit.INCONCLUSIVE)
 
 
+def _bound(cell: Cell) -> float:
+    """After so many seconds a run hangs, and is ended."""
+    return HANGS * longest_seconds(cell.experiment) + END_SECONDS
+
+
 def _sweep(out: Path) -> None:
     """Runs that dead workers of this machine were at when they died: nothing was committed of them, so they go.
 
-    The machine's lock is held, so their processes have ended too.
+    The machine's lock is held, so their processes have ended too. What `recover` has yet to undo is undone by the
+    ledger in such a folder, so it stays.
     """
     here = ProcessIdentity.me().boot_id
+    needed = {folder for each in registrations() for folder in each.ledger.absolute().parents}
     for request in out.glob(f"*/{child.REQUEST}"):
-        worker = child.worker_of(request.parent)
-        if worker.boot_id == here and not worker.alive() and not (request.parent / WHY).exists():
+        try:
+            worker = child.worker_of(request.parent)
+        except (OSError, ValueError, KeyError, TypeError):  # torn by a full disk, or another program's
+            continue
+        dead = worker.boot_id == here and not worker.alive()
+        if dead and request.parent.absolute() not in needed and not (request.parent / WHY).exists():
             shutil.rmtree(request.parent, ignore_errors=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -78,7 +79,8 @@ def plan(file: File, store: StoreOption = None) -> None:
     from chaos.campaign import progress
 
     matrix = loaded(file)
-    done = progress.of_cells(matrix.cells, records_of(matrix, store), matrix.file.retry)
+    records = records_of(matrix, store)
+    done = progress.of_cells(matrix.cells, records, matrix.file.retry)
     say(f"campaign {matrix.file.name}: {text.plural(len(matrix.cells), 'cell')}, store {store or matrix.file.store}")
     for cell in (each for each in matrix.cells if each.repeat == 0):
         profile = "" if cell.profile == "default" else f" ({cell.profile} of {cell.of})"
@@ -87,7 +89,15 @@ def plan(file: File, store: StoreOption = None) -> None:
     for each in matrix.excluded:
         say(f"  left out: {each.what}: {each.because}")
     say(f"  {done.tally}")
+    _print_others(matrix, records)
     _print_estimate(matrix, done)
+
+
+def _print_others(matrix: Matrix, records: Records) -> None:
+    """Commits that are none of these cells': what was run is part of a key, so a change leaves them behind."""
+    if others := len(records.committed() - {cell.key for cell in matrix.cells}):
+        says = "of another version of the suite, of definitions as they were before, or of another campaign"
+        say(f"  {text.plural(others, 'other commit')} in this store: {says}")
 
 
 def _print_estimate(matrix: Matrix, done: Progress) -> None:
@@ -154,7 +164,8 @@ def run(
     if address is None:
         _refuse_unfit(matrix, out_folder)
     done = campaign_dask.worked(matrix, records_of(matrix, store), on, out_folder, keep=keep, quiet=quiet)
-    _print_done(matrix, "", done)
+    if not quiet:
+        _print_done(matrix, "", done)
     raise typer.Exit(int(done.exit_code))
 
 
@@ -192,7 +203,8 @@ def _worked(file: Path, store: str | None, shard: str, out_folder: Path, keep: b
             done = Worker(matrix, records, Machine(), out_folder, reporter, stop, keep=keep).work(part)
     finally:
         reporter.close()
-    _print_done(matrix, f", shard {shard}", done)
+    if not quiet:
+        _print_done(matrix, f", shard {shard}", done)
     return done.exit_code
 
 
@@ -217,7 +229,8 @@ def status(
     from chaos.campaign import progress
 
     matrix = loaded(file)
-    done = progress.of_cells(matrix.cells, records_of(matrix, store), matrix.file.retry)
+    records = records_of(matrix, store)
+    done = progress.of_cells(matrix.cells, records, matrix.file.retry)
     if as_json:
         out.print(json.dumps(_status_json(done), indent=1), markup=False)
         return
@@ -229,8 +242,8 @@ def status(
             retried = f"; lost {each.lost}, errors {each.errors}" if each.lost or each.errors else ""
             why = f"; {each.why}" if each.why else ""
             say(f"  {each.cell.key[:12]}  {each.cell.name}: {each.state}{outcome}{retried}{why}")
-    if not as_json:
-        _print_estimate(matrix, done)
+    _print_others(matrix, records)
+    _print_estimate(matrix, done)
 
 
 def _status_json(done: Progress) -> dict[str, Any]:
@@ -265,8 +278,19 @@ def verify(file: File, store: StoreOption = None) -> None:
         wrong += bool(found)
         for says in found:
             say(f"  {cell.key[:12]}  {cell.name}: {says}")
+    _print_others(matrix, records)
+    if not checked:
+        raise _nothing_committed(matrix, records)
     say(f"{text.plural(checked, 'committed run')} with {files} files: {wrong or 'none'} differ from what was committed")
     raise typer.Exit(int(Exit.ERROR if wrong else Exit.PASS))
+
+
+def _nothing_committed(matrix: Matrix, records: Records) -> InvalidInput:
+    return InvalidInput(
+        f"no cell of {matrix.campaign.file} is committed yet in {records.store.address}",
+        remedy=f"make them with: opensearch-chaos campaign run {shlex.quote(matrix.campaign.file)}, or name their "
+        "store with --store",
+    )
 
 
 def report(
@@ -283,9 +307,10 @@ def report(
     if page.suffix != ".html":
         raise InvalidInput(f"{page}: expected a name that ends in .html")
     matrix = loaded(file)
-    runs = [run for _, run in facts_of(matrix, records_of(matrix, store))]
+    records = records_of(matrix, store)
+    runs = [run for _, run in facts_of(matrix, records)]
     if not runs:
-        raise InvalidInput(f"no cell of {matrix.campaign.file} is committed yet")
+        raise _nothing_committed(matrix, records)
     trend = page.with_name(f"{page.stem}-trend.html")
     pages: tuple[tuple[Path, Callable[..., Path]], ...] = ((page, suite_page), (trend, trend_page))
     for where, draw in pages:
@@ -306,12 +331,17 @@ def rerun(
 ) -> None:
     """Make the run of one cell again, for its own sake: the store is neither asked nor written."""
     from chaos.base.console import Reporter
+    from chaos.campaign.machine import Machine
     from chaos.registry import PROVIDERS
     from chaos.run.spec import carry_out
 
+    def busy() -> None:
+        raise InvalidInput("a run of a campaign is under way on this machine", remedy="wait for its end")
+
     matrix = loaded(file)
     cell = matrix.cell(key)
-    result = carry_out(cell.spec(matrix.campaign.file), out=out_folder, providers=PROVIDERS, reporter=Reporter())
+    with Machine().held(busy):
+        result = carry_out(cell.spec(matrix.campaign.file), out=out_folder, providers=PROVIDERS, reporter=Reporter())
     print_verdict(cell.name, result.folder, result.findings)
     raise typer.Exit(int(result.exit_code))
 

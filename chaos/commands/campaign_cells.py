@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +25,8 @@ class CampaignCells:
         self._matrix = loaded(file)
         self._records = records_of(self._matrix, None)
         self._says = says
+        wall = self._matrix.file.budget.wall
+        self._ends_at = None if wall is None else time.monotonic() + float(wall)
 
     @property
     def cells(self) -> tuple[Cell, ...]:
@@ -43,7 +46,9 @@ class CampaignCells:
         if commit is None:
             found = of_cell(cell, self._records, self._matrix.file.retry)
             kind = Lacking if found.state is State.REFUSED else ChaosError
-            raise kind(f"{cell.name} could not be made: {found.state}: {found.why or 'see the lines above'}")
+            late = self._ends_at is not None and found.state is State.WAITING
+            why = found.why or ("the budget of time has ended" if late else "see the lines above")
+            raise kind(f"{cell.name} could not be made: {found.state}: {why}")
         run = run_of(cell, commit, self._records)
         assert run.folder is not None
         return RunResult(run.folder, run.findings, commit.clean)
@@ -52,7 +57,8 @@ class CampaignCells:
         reporter, stop = Reporter(), Stop()
         try:
             with signals(stop, reporter):
-                Worker(self._matrix, self._records, Machine(), SCRATCH, reporter, stop).work(cells=[cell])
+                worker = Worker(self._matrix, self._records, Machine(), SCRATCH, reporter, stop, ends_at=self._ends_at)
+                worker.work(cells=[cell])
         finally:
             reporter.close()
         if stop.asked:

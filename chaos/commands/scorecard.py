@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,7 +20,7 @@ from chaos.commands.scorecard_targets import by_target
 if TYPE_CHECKING:
     from chaos.campaign.matrix import Cell, Matrix
     from chaos.campaign.progress import CellProgress
-    from chaos.campaign.records import Records
+    from chaos.campaign.records import Commit, Records
     from chaos.report.scorecard import Bug
     from chaos.statistics.scorecard import Group, LeftOut, Scorecard
 
@@ -33,6 +33,7 @@ class By(StrEnum):
 
 
 CASES, RESULTS = Path("experiments") / "upstream", Path("reports") / "results"
+VALID_DAYS = 90
 
 
 def scorecard(
@@ -54,8 +55,9 @@ def scorecard(
         By, typer.Option("--by", help="version: releases on labs; target: what is proven on clusters that exist.")
     ] = By.VERSION,
     valid_days: Annotated[
-        int, typer.Option("--valid-days", help="With --by target: a promise is proven for so many days.", min=1)
-    ] = 90,
+        int | None,
+        typer.Option("--valid-days", help="With --by target: a promise is proven for so many days; 90.", min=1),
+    ] = None,
 ) -> None:
     """Promises kept, broken and not proven, by version; what changed between releases comes first.
 
@@ -68,22 +70,32 @@ def scorecard(
 
     if page.suffix != ".html":
         raise InvalidInput(f"{page}: expected a name that ends in .html")
+    elsewhere = {
+        By.VERSION: {"--valid-days": valid_days is not None},
+        By.TARGET: {"--store": store is not None, "--cases": cases != CASES, "--results": results != RESULTS},
+    }[by]
+    if wrong := [name for name, given in elsewhere.items() if given]:
+        raise InvalidInput(f"{' and '.join(wrong)} beside --by {by}", remedy="leave one of them out")
     if by is By.TARGET:
-        raise typer.Exit(int(by_target(campaigns, page, valid_days)))
-    groups: list[Group] = []
-    left_out: list[LeftOut] = []
-    for file in campaigns:
+        raise typer.Exit(int(by_target(campaigns, page, VALID_DAYS if valid_days is None else valid_days)))
+    for name, folder, usual in (("--cases", cases, CASES), ("--results", results, RESULTS)):
+        if folder != usual and not folder.is_dir():
+            raise InvalidInput(f"{name} {folder}: there is no such folder")
+    every = []
+    for file in dict.fromkeys(campaigns):
         matrix = loaded(file)
-        records = records_of(matrix, store)
-        groups += _groups(matrix, records)
-        left_out += _missing(matrix, records)
+        every.append((matrix, records_of(matrix, store)))
+    left_out: list[LeftOut] = []
+    groups = _groups(every, left_out)
     if not any(group.runs for group in groups):
         raise InvalidInput(
             f"no cell of {', '.join(map(str, campaigns))} is committed yet",
             remedy=f"make them with: opensearch-chaos campaign run {shlex.quote(str(campaigns[0]))}",
         )
     card = scoring.evaluate(groups, left_out)
-    command = shlex.join(["opensearch-chaos", "scorecard", *map(str, campaigns)])
+    given = [*(["--store", store] if store else []), *([] if cases == CASES else ["--cases", str(cases)])]
+    given += [] if results == RESULTS else ["--results", str(results)]
+    command = shlex.join(["opensearch-chaos", "scorecard", *map(str, campaigns), *given])
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
         scorecard_page(card, page, command, _bugs(cases, results, card.versions))
@@ -94,20 +106,33 @@ def scorecard(
     raise typer.Exit(int(Exit[card.outcome.name]))
 
 
-def _groups(matrix: Matrix, records: Records) -> list[Group]:
-    """The committed runs of a campaign, by what is shown in one place."""
-    from chaos.statistics.scorecard import Group
+def _groups(every: Sequence[tuple[Matrix, Records]], left_out: list[LeftOut]) -> list[Group]:
+    """The committed runs of campaigns, by what is shown in one place; ``left_out`` gets what gives none.
 
-    cells: dict[tuple[str, str, str, str, str], list[Cell]] = {}
-    for cell in matrix.cells:
-        at = (cell.of, cell.experiment.name, cell.profile, cell.experiment.topology.name, cell.version)
-        cells.setdefault(at, []).append(cell)
-    found = []
-    for at, members in cells.items():
-        runs, origins = [], []
-        for cell in members:
+    A cell that several campaigns have is one cell, and its first commit counts. Raises InvalidInput for two experiments
+    of one name.
+    """
+    from chaos.statistics.scorecard import Group, LeftOut
+
+    cells: dict[tuple[str, str, str, str, str], dict[str, Cell]] = {}
+    made: dict[str, tuple[Commit, Records]] = {}
+    for matrix, records in every:
+        for cell in matrix.cells:
+            cells.setdefault(cell.place, {})[cell.key] = cell
             if (commit := records.of_cell(cell.key)) is None:
                 continue
+            first, _ = made.setdefault(cell.key, (commit, records))
+            if first.attempt != commit.attempt:
+                why = f"the same cell is committed in another campaign's store, by {first.run}, which counts"
+                left_out.append(LeftOut(f"{cell.name}, run {commit.run} in {records.store.address}", why))
+    found = []
+    for at, members in cells.items():
+        _refuse_two(list(members.values()))
+        runs, origins = [], []
+        for key, cell in members.items():
+            if key not in made:
+                continue
+            commit, records = made[key]
             run = run_of(cell, commit, records)
             manifest = json.dumps(commit.manifest, sort_keys=True).encode()
             runs.append(run)
@@ -120,20 +145,35 @@ def _groups(matrix: Matrix, records: Records) -> list[Group]:
                     "plan_hash": str(run.plan.get("hash")),
                     "record_hash": hashlib.sha256(manifest).hexdigest(),
                     "cell": cell.key,
+                    "code": commit.code,
                 }
             )
-        found.append(Group(*at, len(members), tuple(runs), tuple(origins)))
+        tags = next(iter(members.values())).experiment.tags
+        found.append(Group(*at, len(members), tuple(runs), tuple(origins), tags))
+    waiting = {key: cell for members in cells.values() for key, cell in members.items() if key not in made}
+    for matrix, records in every:
+        left_out += _missing(matrix, records, waiting)
     return found
 
 
-def _missing(matrix: Matrix, records: Records) -> Iterator[LeftOut]:
-    """Cells without a run, and combinations that the file leaves out."""
+def _refuse_two(cells: Sequence[Cell]) -> None:
+    """Raises InvalidInput where what is shown in one place is of two experiments: they cannot be judged together."""
+    if len({cell.to_json()["hash"] for cell in cells}) > 1:
+        raise InvalidInput(
+            f"{cells[0].experiment.name} on {cells[0].experiment.topology.name} is another experiment in each of these "
+            "campaigns, and their runs cannot be judged together",
+            remedy="make a scorecard of each campaign, or give one of the experiments another name or profile",
+        )
+
+
+def _missing(matrix: Matrix, records: Records, waiting: dict[str, Cell]) -> Iterator[LeftOut]:
+    """Cells without a run, each once, and combinations that the file leaves out."""
     from chaos.campaign import progress
     from chaos.statistics.scorecard import LeftOut
 
-    for each in progress.of_cells(matrix.cells, records, matrix.file.retry).cells:
-        if each.commit is None:
-            yield LeftOut(each.cell.name, _why(each))
+    mine = [cell for cell in matrix.cells if waiting.pop(cell.key, None) is not None]
+    for each in progress.of_cells(mine, records, matrix.file.retry).cells:
+        yield LeftOut(each.cell.name, _why(each))
     for excluded in matrix.excluded:
         yield LeftOut(excluded.what, f"the campaign leaves it out: {excluded.because}")
 
@@ -149,13 +189,24 @@ def _bugs(cases: Path, results: Path, versions: Sequence[str]) -> list[Bug]:
     from chaos.report import upstream
     from chaos.report.scorecard import Bug
 
-    records = [json.loads(file.read_text()) for file in sorted(results.glob("*/*-upstream.json"))]
+    records = [_record(file) for file in sorted(results.glob("*/*-upstream.json"))]
     found = []
     for case in [load_case(file) for file in sorted(cases.glob("*.yaml"))]:
         counts = {version: upstream.counted(case, records, version) for version in versions}
         if any(tried for _, tried in counts.values()):
             said = {version: upstream.how_often(*count) for version, count in counts.items()}
             found.append(Bug(case.written.name, case.written.title, case.written.thread, said))
+    return found
+
+
+def _record(file: Path) -> Any:
+    """A recorded attempt. Raises InvalidInput where it cannot be read."""
+    try:
+        found = json.loads(file.read_text())
+        if missing := [key for key in ("steps_hash", "version", "control") if key not in found]:
+            raise ValueError(f"it lacks {', '.join(missing)}")
+    except (OSError, ValueError, TypeError) as error:
+        raise InvalidInput(f"{file} is no recorded attempt that can be read: {error}") from error
     return found
 
 
@@ -173,7 +224,10 @@ def _print(card: Scorecard, page: Path) -> None:
             f"{tally.open} not proven; {tally.whole} of {tally.runs} runs missed nothing, {tally.left_out} left out, "
             f"{tally.missing} cells not run"
         )
+    if len(card.codes) > 1:
+        say(f"  runs of {len(card.codes)} states of this suite's code: {', '.join(card.codes)}")
     for each in (*card.controls, *card.faultless):
-        if each.otherwise:
-            say(f"  not as it must: {each.experiment} {each.version}: {'; '.join(each.otherwise)}")
+        if each.otherwise or not each.runs:
+            said = "; ".join(each.otherwise) or "it has no run"
+            say(f"  not as it must: {each.experiment} {each.version}: {said}")
     say(f"  page: {page}, and {page.with_suffix('.json')}")

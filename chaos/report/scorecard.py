@@ -57,6 +57,7 @@ def scorecard_page(card: Scorecard, file: Path, command: str, bugs: Sequence[Bug
         bugs=[(bug, "/".join(bug.thread.rsplit("/", 2)[-2:])) for bug in bugs],
         left_out=card.left_out,
         machines=card.machines,
+        codes=card.codes,
         runs=[
             {"experiment": group.experiment, "version": group.version, **origin}
             for group in card.groups

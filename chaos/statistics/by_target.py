@@ -175,14 +175,14 @@ def _unusable(each: OnRecord, now: datetime) -> str | None:
 def _promises(run: Facts) -> Iterator[tuple[str, str, _Said, str]]:
     """Each promise of a run: its words, what was wanted, what the run says, and why where it proves nothing."""
     for item in run.by_id.values():
-        if item["verdict"] == "fail" and run.excluded is None:
+        if item["verdict"] == "fail":  # it stands, whatever else the run proves: a lost write is one
             known = item["counts_as"] == Counts.KNOWN_WEAKNESS
             said = _Said.MISSED_AS_KNOWN if known else _Said.MISSED
         elif item["verdict"] == "pass" and run.excluded is None:
             said = _Said.HELD
         else:
             said = _Said.OPEN
-        why = run.excluded or str(item["says"])
+        why = (run.excluded if said is _Said.OPEN else None) or str(item["says"])
         yield str(item["title"]), str(item["target"]), said, why if said is not _Said.HELD else ""
 
 

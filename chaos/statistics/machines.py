@@ -16,6 +16,8 @@ def class_of(plan: Plan) -> str:
     processors = f"{machine.get('processors', 'unknown')} processors"
     if usable.get("processors") is not None and len(usable["processors"]) != usable.get("of"):
         processors = f"{len(usable['processors'])} of {processors}"
+    if usable.get("quota") is not None:
+        processors += f" with a quota of {usable['quota']:g}"
     release = ".".join(str(kernel).split(".")[:2]) if kernel else "unknown"
     return (
         f"{machine.get('architecture', 'unknown')}, {processors}, {machine.get('memory_gb', 'unknown')} GB, "

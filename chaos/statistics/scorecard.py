@@ -17,7 +17,8 @@ from itertools import pairwise
 from typing import Any
 
 from chaos.base import text
-from chaos.base.intervals import LEVEL, clopper_pearson
+from chaos.base.intervals import FEWEST, LEVEL, clopper_pearson
+from chaos.checks import defaults
 from chaos.checks.measure import Verdict
 from chaos.checks.reasons import Outcome
 from chaos.checks.verdict import Counts
@@ -32,6 +33,8 @@ from chaos.statistics.series import SeriesFinding
 VERSION = 1
 CONTROL = "control"
 """The tag of planted weaknesses: their runs must fail."""
+LIVES = "no process of the cluster ends by itself"
+"""The promise of every run that is no finding of a series."""
 RULE_OF_THREE = 3.0
 """Nothing lost of n bounds the share that is lost by 3/n with 95 %."""
 
@@ -57,7 +60,7 @@ STATES = {
 @dataclass(frozen=True)
 class Group:
     """The runs of one experiment, on one topology, in one version. ``planned``: how many there should be; ``origins``:
-    of each run its cell's key, command and hashes."""
+    of each run its cell's key, command and hashes; ``tags``: of the experiment, for where it has no run yet."""
 
     of: str
     """The experiment beside which it is shown."""
@@ -68,16 +71,19 @@ class Group:
     planned: int
     runs: tuple[Facts, ...]
     origins: tuple[Mapping[str, Any], ...] = ()
+    tags: tuple[str, ...] = ()
 
     @property
     def is_control(self) -> bool:
-        return any(CONTROL in (run.experiment.get("tags") or []) for run in self.runs)
+        return CONTROL in self.tags or any(CONTROL in (run.experiment.get("tags") or []) for run in self.runs)
 
     @property
     def does_nothing(self) -> bool:
-        """Whether nothing is done to the cluster in any phase."""
+        """Whether nothing is done to the cluster: by no phase, no failover controller and no program beside."""
         phases = [phase for run in self.runs for phase in run.experiment.get("phases") or []]
-        return bool(phases) and not any(phase.get(key) for phase in phases for key in ("inject", "do", "during"))
+        beside = any(run.experiment.get(key) for run in self.runs for key in ("controller", "programs"))
+        done = any(phase.get(key) for phase in phases for key in ("inject", "do", "during"))
+        return bool(phases) and not beside and not done
 
     @property
     def counted(self) -> list[Facts]:
@@ -282,16 +288,33 @@ class Scorecard:
             for (experiment, topology, _, _), shifts in found.items()
         ]
 
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The states of the suite's code that runs were made by, as far as that is on record, sorted."""
+        codes = {str(origin.get("code") or "") for group in self.groups for origin in group.origins}
+        return tuple(sorted(codes - {""}))
+
     def of(self, change: Change) -> list[Shift]:
         return [shift for shift in self.shifts if shift.change is change]
 
     @property
     def outcome(self) -> Outcome:
-        """Weakness with a regression, or a promise of the newest version that is broken beyond what is known."""
-        if self.of(Change.REGRESSION) or self._newest(State.BROKEN, known=False):
+        """Weakness where the newest version has a regression, or breaks a promise beyond what is known. Inconclusive
+        where one of its promises is open, one of its experiments has no run, or a control did not end as it must."""
+        newest = self.versions[-1] if self.versions else ""
+        regressed = any(shift.after == newest for shift in self.of(Change.REGRESSION))
+        if regressed or self._newest(State.BROKEN, known=False):
             return Outcome.WEAKNESS
-        wrong = any(each.otherwise for each in (*self.controls, *self.faultless))
-        return Outcome.INCONCLUSIVE if wrong or self._newest(State.OPEN) or not self.promises else Outcome.PASS
+        wrong = any(each.otherwise or not each.runs for each in (*self.controls, *self.faultless))
+        open_ = self._newest(State.OPEN) or self.not_run or not self.promises
+        return Outcome.INCONCLUSIVE if wrong or open_ else Outcome.PASS
+
+    @property
+    def not_run(self) -> tuple[str, ...]:
+        """The experiments of which there is no run of the newest version: none of their promises is proven in it."""
+        newest = self.versions[-1] if self.versions else ""
+        missing = [group for group in self.groups if group.version == newest and not group.runs]
+        return tuple(f"{group.experiment} on {group.topology}" for group in missing)
 
     def _newest(self, state: State, known: bool | None = None) -> int:
         newest = self.versions[-1] if self.versions else ""
@@ -309,13 +332,16 @@ class Scorecard:
         said = (
             f"OpenSearch {newest}: {kept} promises kept, {broken} broken ({known} of them known), {open_} not proven."
         )
+        if missing := len(self.not_run):
+            said += f" {text.plural(missing, 'experiment')} {'has' if missing == 1 else 'have'} no run of it."
         if len(self.versions) == 1:
             return said
         regressed = [shift for shift in self.of(Change.REGRESSION) if shift.after == newest]
         before = self.versions[-2]
         if regressed:
             verb = "is" if len(regressed) == 1 else "are"
-            return f"{text.plural(len(regressed), 'promise')} that {before} kept {verb} broken. {said}"
+            kept_by = text.listed(sorted({shift.before for shift in regressed}, key=ordered))
+            return f"{text.plural(len(regressed), 'promise')} that {kept_by} kept {verb} broken. {said}"
         open_now = sum(shift.after == newest for shift in self.of(Change.NO_LONGER_PROVEN))
         also = f", {open_now} of them are no longer proven" if open_now else ""
         return f"No promise that {before} kept is seen broken{also}. {said}"
@@ -340,6 +366,7 @@ class Scorecard:
             "faultless": [each.to_json() for each in self.faultless],
             "left_out": [vars(each) for each in self.left_out],
             "machines": list(self.machines),
+            "codes": list(self.codes),
             "runs": [
                 {"experiment": group.experiment, "version": group.version, **origin}
                 for group in self.groups
@@ -358,8 +385,9 @@ def evaluate(groups: Sequence[Group], left_out: Iterable[LeftOut] = ()) -> Score
     versions = tuple(sorted({group.version for group in groups}, key=ordered))
     ordinary = [group for group in groups if not group.is_control]
     promises = tuple(_promises(ordinary, versions))
-    pairs = list(pairwise(versions))
-    shifts = [shift for pair in pairs for promise in promises for shift in _shift(promise, *pair)]
+    # a promise that was not run in a release between is compared with the last one in which it was
+    pairs = list(dict.fromkeys([*pairwise(versions), *(p for each in promises for p in pairwise(each.by_version))]))
+    shifts = [shift for pair in pairs for each in promises for shift in _shift(each, *pair)]
     order = list(Change)
     return Scorecard(
         versions=versions,
@@ -385,9 +413,44 @@ def _promises(groups: Sequence[Group], versions: Sequence[str]) -> Iterator[Prom
         for finding in judging.evaluate(group.runs, group.planned).findings:
             at = (group.of, group.experiment, group.profile, group.topology, finding.target.id)
             found.setdefault(at, (finding.title, {}))[1][group.version] = _promised(finding, group)
+    found |= _ends(groups)
     for (of, experiment, profile, topology, id), (title, by) in found.items():
         shown = {version: by[version] for version in versions if version in by}
         yield Promise(of, experiment, profile, topology, id, title, shown)
+
+
+def _ends(groups: Sequence[Group]) -> dict[tuple[str, str, str, str, str], tuple[str, dict[str, Promised]]]:
+    """That no process of the cluster ends by itself, of experiments in which one did in some version: a series has it
+    as a reason of its own, and no finding (:attr:`chaos.statistics.facts.Facts.ended`)."""
+    found: dict[tuple[str, str, str, str, str], tuple[str, dict[str, Promised]]] = {}
+
+    def place(group: Group) -> tuple[str, str, str, str]:
+        return group.of, group.experiment, group.profile, group.topology
+
+    seen = {place(group) for group in groups for run in group.runs if run.ended}
+    for group in groups:
+        if group.runs and (where := place(group)) in seen:
+            by = found.setdefault((*where, defaults.PROCESS), (LIVES, {}))[1]
+            by[group.version] = _lived(group)
+    return found
+
+
+def _lived(group: Group) -> Promised:
+    """Whether no process ended by itself. One that did counts in a run that is left out, too."""
+    ended = [run for run in group.runs if run.ended]
+    counted, broken = group.counted, sum(bool(run.ended) for run in group.counted)
+    whole = len(counted) >= FEWEST and len(group.runs) >= group.planned and not any(run.hides for run in group.runs)
+    told = [f"run {run.name}: {says}" for run in ended for says in run.ended]
+    return Promised(
+        state=State.BROKEN if ended else State.KEPT if whole else State.OPEN,
+        known=False,
+        kept=len(counted) - broken,
+        broken=broken,
+        open=0,
+        bounds=clopper_pearson(broken, len(counted)),
+        says="; ".join(told[:2]) or f"none ended in {text.plural(len(counted), 'run')} that count",
+        machines=classes(group.runs),
+    )
 
 
 def _promised(finding: SeriesFinding, group: Group) -> Promised:
@@ -414,8 +477,10 @@ def _verdict(finding: SeriesFinding, run: Facts) -> Verdict:
 
 
 def _shift(promise: Promise, before: str, after: str) -> Iterator[Shift]:
-    a, b = promise.by_version.get(before), promise.by_version.get(after)
-    if a is None or b is None or (change := CHANGES.get((a.state, b.state))) is None:
+    if (before, after) not in pairwise(promise.by_version):
+        return
+    a, b = promise.by_version[before], promise.by_version[after]
+    if (change := CHANGES.get((a.state, b.state))) is None:
         return
     chance = shares.chance_of_more(a.broken, a.decided, b.broken, b.decided) if a.decided and b.decided else 1.0
     yield Shift(change, promise, before, after, chance, a.machines != b.machines)
@@ -479,10 +544,11 @@ def _left_out(groups: Sequence[Group]) -> Iterator[LeftOut]:
 
 
 def _detectable(groups: Sequence[Group], before: str, after: str) -> tuple[int, int, float | None]:
-    """Of the experiment with the fewest runs that count: what can be shown everywhere."""
+    """What can be shown everywhere: of the experiment of which the runs that count show the least. One without such a
+    run in either version is not compared at all."""
     counts: dict[tuple[str, str, str], dict[str, int]] = {}
     for group in groups:
         counts.setdefault((group.experiment, group.profile, group.topology), {})[group.version] = len(group.counted)
-    both = [(by[before], by[after]) for by in counts.values() if before in by and after in by]
-    m, n = min(both, key=sum, default=(0, 0))
-    return m, n, shares.detectable(m, n) if m and n else None
+    both = {(by[before], by[after]) for by in counts.values() if by.get(before) and by.get(after)}
+    found = [(m, n, shares.detectable(m, n)) for m, n in sorted(both)]
+    return max(found, key=lambda each: 2.0 if each[2] is None else each[2], default=(0, 0, None))

@@ -26,6 +26,7 @@ from chaos.history import models
 from chaos.history.models import Plan
 from chaos.statistics import facts as reading
 from chaos.statistics.facts import Facts, Known
+from chaos.statistics.machines import classes
 
 SERIES = "series.json"
 VERSION = 1
@@ -128,6 +129,7 @@ class Group:
     ``about``: experiment, hash, versions, topology, machine, client. ``conditions``: what must be the same on both
     sides. ``left_out``: (run, why). ``lost``: acknowledged writes lost in any run, counted or left out. ``planned``:
     how many runs were to be made, where that was fixed. ``protections``: of each run that counts, its table of them.
+    ``machines``: the classes of those that its runs were made on.
     """
 
     label: str
@@ -138,6 +140,7 @@ class Group:
     lost: float
     planned: int | None = None
     protections: tuple[Mapping[str, Any] | None, ...] = ()
+    machines: tuple[str, ...] = ()
 
     @property
     def counted(self) -> int:
@@ -181,6 +184,7 @@ def group_of(runs: Sequence[Facts], label: str, planned: int | None = None) -> G
         lost=max((float(value) for value in losses if value is not None), default=0.0),
         planned=planned,
         protections=tuple((run.findings.get("tables") or {}).get("protections") for run in counted),
+        machines=classes(runs),
     )
 
 
@@ -294,6 +298,11 @@ def differences(a: Group, b: Group, names: tuple[str, str] = ("A", "B")) -> list
     """Everything else in which the two sides differ, in words: it may be the reason for a shift."""
     one, other = names
     found = [f"{name}: {each}" for name, side in ((one, a), (other, b)) for each in side.hidden]
+    found += [
+        f"{name}: its runs were made on {len(side.machines)} classes of machines: {'; '.join(side.machines)}"
+        for name, side in ((one, a), (other, b))
+        if len(side.machines) > 1
+    ]
     for name in ("experiment", "hash", "client", "machine"):
         if a.about.get(name) != b.about.get(name):
             found.append(f"{name}: {_brief(a.about.get(name))} in {one}, {_brief(b.about.get(name))} in {other}")
@@ -322,6 +331,7 @@ def baseline(group: Group, name: str) -> str:
         "conditions": group.conditions,
         "lost": group.lost,
         "planned": group.planned,
+        **({"machines": [*group.machines]} if len(group.machines) > 1 else {}),
     }
     lines = [f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in head.items()]
     runs = ",\n".join(f"    {json.dumps(run, ensure_ascii=False)}" for run in group.runs)
@@ -357,6 +367,7 @@ def read_baseline(file: Path) -> Group:
             values=values,
             lost=float(data["lost"]),
             planned=None if data["planned"] is None else int(data["planned"]),
+            machines=tuple(map(str, data.get("machines") or ())),
         )
         if any(len(row) != group.counted for row in values.values()):
             raise ValueError("a metric has more or fewer values than runs count")

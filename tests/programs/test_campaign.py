@@ -137,6 +137,25 @@ def test_failures_of_ours_are_tried_again_counted_and_shown(
     assert f"{'workers lost' if ended is Ended.LOST else 'errors'} {tries}" in progress.Progress([found]).tally
 
 
+def test_a_run_that_hangs_is_ended_counted_and_given_up(
+    tmp_path: Path, store: Path, machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends in order, as if it had been stopped: it would be made again for ever."""
+    monkeypatch.setattr("chaos.campaign.worker.HANGS", 0)
+    monkeypatch.setattr("chaos.campaign.worker.END_SECONDS", 4.0)
+    file, stop = kit.write_campaign(tmp_path, store, 1), Stop()
+    kit.behave(machine, seconds=60)
+    last = threading.Timer(60, stop.ask, ["it goes on and on"])
+    last.start()
+    matrix = kit.matrix_of(file)
+    done = kit.worker(file, store, machine, matrix=matrix, stop=stop).work(cells=matrix.cells[:1])
+    last.cancel()
+    assert done.exit_code is Exit.ERROR and len(runs(machine)) == 3
+    assert [line["asked"] for line in runs(machine, "ended")] == [True] * 3
+    found = state_of(file, store)
+    assert (found.state, found.errors) == (State.GIVEN_UP, 3) and "it took more than 4 s" in found.why
+
+
 def test_a_machine_that_lacks_something_is_said_and_not_asked_twice(tmp_path: Path, store: Path, machine: Path) -> None:
     file = kit.write_campaign(tmp_path, store, 1)
     kit.behave(machine, error=["MissingPrerequisite", "no loop devices here"])

@@ -56,6 +56,25 @@ def test_what_cannot_be_made_is_an_error_and_no_pass(
     assert found["errors"] == found["passed"] and "failed" not in found
 
 
+def test_the_budget_of_time_is_of_all_cells_together(
+    filled: Filled,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from chaos.base.errors import ChaosError
+    from chaos.campaign.worker import Worker
+    from chaos.commands.campaign_cells import CampaignCells
+
+    ends: list[float | None] = []
+    monkeypatch.setattr(Worker, "work", lambda self, **_: ends.append(self.ends_at))
+    file = filled(1, skip=lambda cell: True, names=SLOWED)
+    file.write_text(f"{file.read_text()}budget: {{wall: 1h}}\n")
+    cells = CampaignCells(file, lambda text: None)
+    for cell in cells.cells:
+        with pytest.raises(ChaosError, match="the budget of time has ended"):
+            cells.result(cell)
+    assert len(ends) == 2 and ends[0] == ends[1] is not None
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import campaignkit as kit
 import pytest
 
 import chaos
 from chaos.base.errors import Exit, InvalidInput
-from chaos.campaign import dask_worker
+from chaos.campaign import code, dask_worker
 from chaos.campaign.dask_order import Answer, Order, Token, Unfit
+from chaos.campaign.dask_watch import Watch
 from chaos.registry import GRAMMAR
 
 
@@ -56,6 +57,30 @@ def test_another_version_of_the_suite_is_refused(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(chaos, "__version__", "0.0.1")
     with pytest.raises(InvalidInput, match=r"opensearch-chaos is another there: .* this one's 0\.0\.1 with rules"):
         Order.from_json(data, GRAMMAR.experiment)
+
+
+def test_other_code_of_the_same_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = sent(order(tmp_path))
+    monkeypatch.setattr(code, "digest", lambda: "0123456789abcdef")
+    with pytest.raises(InvalidInput, match=r"another there: .* this one's .* and the code 0123456789abcdef"):
+        Order.from_json(data, GRAMMAR.experiment)
+
+
+def test_the_watch_asks_for_all_workers() -> None:
+    """By default some versions of Dask tell of five: the others would be given nothing, and not be stopped."""
+    asked: list[int] = []
+
+    class Client:
+        def scheduler_info(self, n_workers: int = 5) -> Any:
+            asked.append(n_workers)
+            names = [f"tcp://10.0.0.{number}:1" for number in range(9)]
+            found = names if n_workers == -1 else names[:n_workers]
+            return {"workers": {name: {"resources": {"lab": 1}} for name in found}}
+
+        def processing(self) -> Any:
+            return {}
+
+    assert len(Watch(cast(Any, Client())).labs) == 9 and asked == [-1]
 
 
 def test_a_cell_that_means_another_run_there_is_refused(tmp_path: Path) -> None:

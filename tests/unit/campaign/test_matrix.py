@@ -149,6 +149,19 @@ def test_what_is_wrong_is_said_with_its_place(body: str, says: str, tmp_path: Pa
     assert re.search(says, str(refused.value)), refused.value
 
 
+def test_two_experiments_of_one_name_are_refused(tmp_path: Path) -> None:
+    """Their runs would be judged together."""
+    (tmp_path / "other").mkdir()
+    other = tmp_path / "other" / "no-fault.yaml"
+    other.write_text(Path(NO_FAULT).read_text().replace("rate: 40/s", "rate: 41/s"))
+    assert other.read_text() != Path(NO_FAULT).read_text()
+    entries = f"matrix: {{experiments: [{NO_FAULT}, {{file: {other}}}]}}\nrepeats: 2\n"
+    with pytest.raises(InvalidInput, match=r"c\.yaml:5:\d+: two experiments are named no-fault"):
+        loaded(write(tmp_path, entries))
+    apart = entries.replace(f"{{file: {other}}}", f"{{file: {other}, profile: busy}}")
+    assert len(loaded(write(tmp_path, apart)).cells) == 4
+
+
 def test_a_topology_that_upgrades_itself_takes_no_version(tmp_path: Path) -> None:
     upgrade = ROOT / "experiments" / "rolling-upgrade.yaml"
     body = f"matrix: {{experiments: [{upgrade}], versions: [2.19.6, 3.8.0]}}\nrepeats: 1\n"

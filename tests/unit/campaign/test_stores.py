@@ -231,6 +231,21 @@ def test_a_refused_create_that_cannot_be_looked_at_is_no_answer_and_one_that_is_
     assert store.create("cells/k.json", b"x") is False
 
 
+@pytest.mark.parametrize("status", [409, 412])
+def test_an_upload_that_s3_refuses_was_not_made(status: int, tmp_path: Path) -> None:
+    """Of a create alone these say that the name exists: an upload that passed for made would be committed."""
+    from botocore.exceptions import ClientError
+
+    class Client:
+        def put_object(self, **_: Any) -> None:
+            answer: Any = {"Error": {"Code": "x"}, "ResponseMetadata": {"HTTPStatusCode": status}}
+            raise ClientError(answer, "PutObject")
+
+    (tmp_path / "plan.json").write_text("{}")
+    with pytest.raises(StoreError, match=rf"cannot write attempts/k/a/run/plan\.json: x \({status}\)"):
+        S3Store(f"s3://{BUCKET}", Client()).put("attempts/k/a/run/plan.json", tmp_path / "plan.json")
+
+
 def test_s3_without_the_bucket_says_so(s3: Any) -> None:
     with pytest.raises(InvalidInput, match="NoSuchBucket"):
         prove(S3Store("s3://absent-bucket/x", s3))
@@ -269,6 +284,17 @@ def test_addresses_that_are_none_are_refused(address: str, says: str) -> None:
 def test_an_address_without_a_scheme_is_a_folder(tmp_path: Path) -> None:
     store = open_store(str(tmp_path))
     assert isinstance(store, FolderStore) and store.folder == tmp_path
+
+
+def test_what_people_put_beside_attempts_is_none(tmp_path: Path) -> None:
+    import campaignkit as kit
+
+    file = kit.write_campaign(tmp_path, tmp_path / "store", 1)
+    cell, records = kit.matrix_of(file).cells[0], kit.records_at(tmp_path / "store")
+    attempt = records.begin(cell, {}, 60.0)
+    (tmp_path / "store" / "attempts" / cell.key / "notes.txt").write_text("seen on Monday")
+    (tmp_path / "store" / "attempts" / cell.key / attempt / "run").mkdir()
+    assert [each.id for each in records.attempts(cell.key)] == [attempt]
 
 
 def test_a_whole_campaign_in_s3(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,6 +114,22 @@ def test_verify_finds_what_was_changed(cli: Cli, filled: Filled, tmp_path: Path)
     assert code == Exit.ERROR and "plan.json: it is not what was committed" in out and "1 differ" in out
 
 
+def test_nothing_committed_is_nothing_verified(cli: Cli, filled: Filled, tmp_path: Path) -> None:  # noqa: F811
+    """As with a store that was named wrongly."""
+    file = filled()
+    code, out, err = cli("campaign", "verify", file, "--store", tmp_path / "mistyped")
+    assert code == Exit.USAGE and "differ" not in out
+    assert f"committed yet in {tmp_path / 'mistyped'}" in err and "--store" in err
+
+
+def test_commits_of_before_a_change_are_counted(cli: Cli, filled: Filled) -> None:  # noqa: F811
+    file = filled(2)
+    file.write_text(file.read_text().replace("repeats: 2", "repeats: 1"))
+    for command in ("plan", "status", "verify"):
+        code, out, _ = cli("campaign", command, file)
+        assert code == 0 and "6 other commits in this store: of another version of the suite" in out
+
+
 def test_report_draws_suite_and_trend(cli: Cli, filled: Filled, tmp_path: Path) -> None:  # noqa: F811
     file = filled()
     code, out, _ = cli("campaign", "report", file, "-o", tmp_path / "all.html")
@@ -165,6 +181,99 @@ def test_the_scorecard_names_the_regression_first(cli: Cli, filled: Filled, tmp_
     assert data["outcome"] == "weakness" and len(data["runs"]) == 29
     assert data["changes"][0]["change"] == "regression"
     assert all(each["plan_hash"] and each["record_hash"] for each in data["runs"])
+
+
+def test_a_cell_that_two_campaigns_have_counts_once(cli: Cli, filled: Filled, tmp_path: Path) -> None:  # noqa: F811
+    """The second has three more seeds of the same cells, in a store of its own, and one of the first's seeds again."""
+    one = filled(5, names=("zone-network-slowdown",))
+    (tmp_path / "more").mkdir()
+    two = tmp_path / "more" / "stand-in.yaml"
+    two.write_text(
+        one.read_text().replace("repeats: 5", "seeds: [5, 6, 7, 8]").replace(f"{tmp_path}/store", f"{tmp_path}/other")
+    )
+    records = kit.records_at(tmp_path / "other")
+    for cell in kit.matrix_of(two).cells:
+        if cell.seed != 8:
+            plan = {"versions": {"opensearch": cell.version}, "hash": cell.to_json()["hash"]}
+            kit.commit_story(records, cell, tmp_path / "again", story_of(cell), **plan)
+    page = tmp_path / "card.html"
+    cli("scorecard", one, two, one, "-o", page)
+    data = json.loads(page.with_suffix(".json").read_text())
+    assert len(data["runs"]) == 14 == len({run["cell"] for run in data["runs"]})  # seeds 1 to 7 of two versions
+    assert [(each["runs"], each["missing"]) for each in data["tallies"]] == [(7, 1), (7, 1)]
+    (reads,) = [each for each in data["promises"] if each["id"] == "read.good@slow"]
+    assert {sum(each[key] for key in ("kept", "broken", "open")) for each in reads["by_version"].values()} == {7}
+    why = [each["why"] for each in data["left_out"]]
+    assert sum("is committed in another campaign's store" in each for each in why) == 2
+    assert sum(each.startswith("not run") for each in why) == 2
+
+
+def test_two_experiments_of_one_name_in_two_campaigns_are_refused(
+    cli: Cli,  # noqa: F811
+    filled: Filled,
+    tmp_path: Path,
+) -> None:
+    one = filled(1, names=("zone-network-slowdown",))
+    (tmp_path / "more").mkdir()
+    other = tmp_path / "more" / "zone-network-slowdown.yaml"
+    other.write_text((ROOT / "experiments" / other.name).read_text().replace("rate: ", "rate: 1", 1))
+    two = tmp_path / "more" / "stand-in.yaml"
+    two.write_text(one.read_text().replace(str(ROOT / "experiments" / other.name), str(other)))
+    code, _, err = cli("scorecard", one, two, "-o", tmp_path / "card.html")
+    assert code == Exit.USAGE and "is another experiment in each of these campaigns" in err
+
+
+def test_the_page_says_the_command_that_makes_it_again(cli: Cli, filled: Filled, tmp_path: Path) -> None:  # noqa: F811
+    file = filled()
+    file.write_text(file.read_text().replace(f"store: {tmp_path}/store", f"store: {tmp_path}/nowhere"))
+    (tmp_path / "cases").mkdir()
+    page, given = tmp_path / "card.html", ("--store", tmp_path / "store", "--cases", tmp_path / "cases")
+    cli("scorecard", file, *given, "-o", page)
+    assert f"--store {tmp_path}/store --cases {tmp_path}/cases</code>" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--by", "target", "--store", "s"), "--store beside --by target"),
+        (("--by", "target", "--cases", "c", "--results", "r"), "--cases and --results beside --by target"),
+        (("--valid-days", "3"), "--valid-days beside --by version"),
+        (("--cases", "nowhere"), "--cases nowhere: there is no such folder"),
+        (("--results", "nowhere"), "--results nowhere: there is no such folder"),
+    ],
+)
+def test_options_that_mean_nothing_there_are_refused(
+    options: tuple[str, ...],
+    says: str,
+    cli: Cli,  # noqa: F811
+    filled: Filled,
+    tmp_path: Path,
+) -> None:
+    page = tmp_path / "card.html"
+    code, _, err = cli("scorecard", filled(), *options, "-o", page)
+    assert code == Exit.USAGE and says in err and not page.exists()
+
+
+def test_a_recorded_attempt_that_cannot_be_read_is_named(cli: Cli, filled: Filled, tmp_path: Path) -> None:  # noqa: F811
+    file, broken = filled(), tmp_path / "results" / "case" / "x-upstream.json"
+    broken.parent.mkdir(parents=True)
+    for text, why in (("{", "Expecting property name"), ("{}", "it lacks steps_hash")):
+        broken.write_text(text)
+        code, _, err = cli(
+            "scorecard", file, "--results", tmp_path / "results", "--cases", tmp_path, "-o", tmp_path / "card.html"
+        )
+        assert code == Exit.USAGE and f"{broken} is no recorded attempt" in err and why in err
+
+
+def test_a_cell_is_not_run_again_beside_a_campaigns_run(cli: Cli, filled: Filled) -> None:  # noqa: F811
+    from chaos.base import paths
+    from chaos.campaign.machine import LOCK
+
+    file = filled(skip=lambda cell: True)
+    key = kit.matrix_of(file).cells[0].key
+    with paths.locked(paths.state() / LOCK):
+        code, _, err = cli("campaign", "rerun", file, key)
+    assert code == Exit.USAGE and "a run of a campaign is under way on this machine; wait for its end" in err
 
 
 def test_surplus_is_never_read(cli: Cli, filled: Filled, tmp_path: Path) -> None:  # noqa: F811

@@ -24,6 +24,7 @@ from chaos.campaign.dask_order import RESOURCE
 from chaos.campaign.matrix import Shard
 from chaos.commands import campaign
 from chaos.commands.campaign import loaded
+from chaos.definitions.campaign import load_campaign
 
 PAGE = (ROOT / "docs" / "campaigns.md").read_text()
 BLOCKS = re.findall(r"^```(yaml|sh|python)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
@@ -56,6 +57,12 @@ def test_shards_of_a_slurm_array_and_of_an_indexed_job(number: int) -> None:
     kubernetes = shards(job["template"]["spec"]["containers"][0]["command"][2], JOB_COMPLETION_INDEX=str(number))
     assert Shard.parse(slurm) == Shard.parse(kubernetes) == Shard(number + 1, 4)
     assert job["completions"] == 4 and "--array=1-4 " in block("#SBATCH")
+
+
+def test_the_campaign_that_examples_name_may_have_so_many_shards() -> None:
+    release = ROOT / "experiments" / "campaigns" / "release.yaml"
+    assert "campaign work experiments/campaigns/release.yaml" in block("#SBATCH")
+    assert load_campaign(release).written.budget.machines >= 4
 
 
 def test_shards_of_a_matrix() -> None:

@@ -116,6 +116,19 @@ def test_a_run_that_proves_nothing_is_passed_over_only_for_its_instruments(made:
     assert row.standing is Standing.PROVEN and row.last_proven == NOW - timedelta(days=20) and row.runs == 2
 
 
+def test_a_lost_write_is_broken_whatever_the_instruments_were_worth(made: Made) -> None:
+    """As in a series: the run itself is a weakness, and nothing passes over it."""
+    held, lost = facts.of_folder(made(20)), facts.of_folder(made(2, story=synthetic.lost_writes))
+    assert lost.outcome == "weakness"
+    late = {"what": "schedule lag", "measured": "60 ms", "limit": "at most 50 ms", "ok": False}
+    lost = replace(lost, findings={**lost.findings, "validity": {"checks": [late]}})
+    assert lost.instruments and lost.excluded is not None
+    found = evaluate([OnRecord(held), OnRecord(lost)], NOW, VALID)
+    missed = [row for row in found.rows if row.standing is Standing.BROKEN]
+    assert found.outcome is Outcome.WEAKNESS and any("acknowledged" in row.promise for row in missed)
+    assert all("schedule lag" not in row.last for row in missed)
+
+
 def test_another_cluster_of_the_same_name_proves_nothing_of_this_one(made: Made) -> None:
     old, new = made(20, identity="a" * 16), made(5, identity="b" * 16, late=0.5)
     found = judged(old, new)

@@ -163,6 +163,22 @@ def test_what_may_differ_is_told() -> None:
     ]
 
 
+def test_a_side_of_several_classes_of_machines_says_so(tmp_path: Path) -> None:
+    from unit.statistics.test_scorecard import NEW, good
+    from unit.statistics.test_scorecard import group as runs_of
+
+    other = {"processors": 8, "architecture": "arm64", "memory_gb": 64}
+    mixed = [*runs_of(NEW, *good(2)).runs, *runs_of(NEW, *good(2), machine=other).runs]
+    a, b = store.group_of(mixed, "mixed"), store.group_of(mixed[:2], "one")
+    says = (
+        "A: its runs were made on 2 classes of machines: arm64, 8 processors, 64 GB, kernel 6.18; x86_64, 2 processors"
+    )
+    assert [each.startswith(says) for each in store.differences(a, b)].count(True) == 1
+    assert not any("classes of machines" in each for each in store.differences(b, b))
+    store.write_baseline(a, tmp_path / "a.json")
+    assert store.read_baseline(tmp_path / "a.json").machines == a.machines
+
+
 # ---- does it keep its level? ---------------------------------------------------------------------------------
 
 

@@ -106,6 +106,14 @@ def test_missing_runs_never_keep_a_promise() -> None:
     assert evaluate([group(OLD, planned=5)]).promises == ()
 
 
+def test_an_experiment_without_a_run_of_the_newest_version_is_not_proven() -> None:
+    card = evaluate([*(group(v, *good()) for v in (OLD, NEW)), group(OLD, *good(), experiment="y")])
+    assert card.outcome is Outcome.PASS  # the campaign leaves it out there
+    card = evaluate([*card.groups, group(NEW, experiment="y", planned=5)])
+    assert card.outcome is Outcome.INCONCLUSIVE and card.not_run == ("y on 3az",)
+    assert card.sentence.endswith("0 not proven. 1 experiment has no run of it.")
+
+
 def test_runs_that_give_no_numbers_are_named_with_the_reason() -> None:
     card = evaluate([group(OLD, *good(), run(7, gap="no read-back"))], [LeftOut("y 3.8.0 seed 2", "not run")])
     assert [(each.what, each.why) for each in card.left_out] == [
@@ -123,6 +131,61 @@ def test_machines_are_never_mixed_silently() -> None:
     assert not evaluate([group(OLD, *good()), group(NEW, *bad())]).shifts[0].other_machines
 
 
+def test_a_quota_makes_another_class_of_machines() -> None:
+    usable = {"processors": [0, 1], "of": 2, "quota": None}
+    machine = {"processors": 2, "architecture": "x86_64", "memory_gb": 25}
+    held = {**machine, "usable": {**usable, "quota": 1.5}}
+    card = evaluate([group(OLD, *good(), machine={**machine, "usable": usable}), group(NEW, *bad(), machine=held)])
+    assert card.shifts[0].other_machines and "2 processors with a quota of 1.5" in card.machines[0]
+
+
+MIDDLE = "3.8.0"
+
+
+def test_a_promise_that_was_not_run_in_a_release_between_is_compared_all_the_same() -> None:
+    others = [group(version, *good(), experiment="y") for version in (OLD, MIDDLE, NEW)]
+    card = evaluate([group(OLD, *good()), *others, group(NEW, *bad())])
+    (shift,) = card.of(Change.REGRESSION)
+    assert (shift.before, shift.after) == (OLD, NEW) and card.outcome is Outcome.WEAKNESS
+    assert card.sentence.startswith("1 promise that 2.19.6 kept is broken. ")
+    assert card.detectable[OLD, NEW][:2] == (5, 5)
+
+
+def test_a_regression_that_is_mended_since_is_told_and_decides_nothing() -> None:
+    card = evaluate([group(OLD, *good()), group(MIDDLE, *bad()), group(NEW, *good())])
+    assert [shift.change for shift in card.shifts] == [Change.REGRESSION, Change.MENDED]
+    assert card.outcome is Outcome.PASS  # of the newest nothing is broken
+
+
+def test_what_can_be_shown_is_of_the_experiment_that_shows_the_least() -> None:
+    def card(before: int, after: int) -> Scorecard:
+        pairs = [("x", 4, 4), ("y", before, after)]
+        before_ = [group(OLD, *good(m), experiment=name) for name, m, _ in pairs]
+        return evaluate([*before_, *(group(NEW, *good(n), experiment=name, planned=n or 5) for name, _, n in pairs)])
+
+    assert card(1, 9).detectable[OLD, NEW] == (1, 9, None)  # ten runs, of which none shows anything
+    m, n, share = card(5, 0).detectable[OLD, NEW]  # not run yet: it takes nothing from the other one
+    assert (m, n) == (4, 4) and share == pytest.approx(0.946, abs=0.01)
+
+
+def test_a_process_that_ended_by_itself_is_a_broken_promise() -> None:
+    """A series has it as a reason of its own, and no finding."""
+
+    def ending() -> list[Facts]:
+        runs = good()
+        runs[2].findings["tables"]["ends"] = [{"says": "b-data ended by itself (OutOfMemoryError)", "weakness": True}]
+        return runs
+
+    card = evaluate([group(OLD, *good()), group(NEW, *ending())])
+    (shift,) = card.of(Change.REGRESSION)
+    assert shift.promise.title == "no process of the cluster ends by itself" and card.outcome is Outcome.WEAKNESS
+    old, new = (promised(card, "process.ended", version) for version in (OLD, NEW))
+    assert (old.state, new.state, new.kept, new.broken) == (State.KEPT, State.BROKEN, 4, 1)
+    assert "b-data ended by itself" in new.says
+    few = evaluate([group(OLD, *good(4)), group(NEW, *ending())])
+    assert promised(few, "process.ended", OLD).state is State.OPEN
+
+
 def test_controls_must_fail_and_are_no_promises() -> None:
     planted = group(NEW, *bad(), experiment="planted", tags=["control"])
     card = evaluate([group(NEW, *good()), planted])
@@ -134,12 +197,29 @@ def test_controls_must_fail_and_are_no_promises() -> None:
     assert silent.controls[0].otherwise == (f"planted-{NEW}-0: pass",) and silent.outcome is Outcome.INCONCLUSIVE
 
 
+def test_a_control_without_a_run_shows_nothing() -> None:
+    planted = replace(group(NEW, experiment="planted", planned=5), tags=("control",))
+    card = evaluate([group(NEW, *good()), planted])
+    assert card.outcome is Outcome.INCONCLUSIVE and card.controls[0].runs == 0
+    assert card.tallies[0].missing == 0  # it is no promise
+
+
+def test_states_of_the_code_are_told_apart() -> None:
+    one, two = group(OLD, *good()), group(NEW, *good())
+    one, two = replace(one, origins=({"code": "aa"}, {"code": ""})), replace(two, origins=({"code": "bb"},))
+    assert evaluate([one, two]).codes == ("aa", "bb")
+
+
 def test_a_false_alarm_where_nothing_was_done_is_seen() -> None:
     phases = [{"name": "dark", "inject": [], "do": []}]
     card = evaluate([group(NEW, *good(4), run(9, lost=1.0), experiment="no-fault", phases=phases)])
     assert card.faultless[0].as_it_must == 4 and card.faultless[0].otherwise == (f"no-fault-{NEW}-4: weakness",)
     broken = [{"name": "dark", "inject": [{"kind": "node.kill"}]}]
     assert evaluate([group(NEW, *good(), phases=broken)]).faultless == ()
+    led = group(NEW, *good(), phases=phases)
+    for run_ in led.runs:
+        run_.plan["experiment"]["controller"] = {"zones": ["a"]}  # it leads away and rotates
+    assert evaluate([led]).faultless == ()
 
 
 def test_data_read_back_is_summed_and_bounded() -> None:
