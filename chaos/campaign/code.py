@@ -18,7 +18,7 @@ BROUGHT = ("experiments", "topologies")
 
 def digest() -> str:
     """The first hexadecimal digits of a SHA-256 over names and contents. Read anew each time: a run's process loads
-    what is there when it begins."""
+    the sources as they are when it begins."""
     package, found = Path(chaos.__file__).parent, hashlib.sha256()
     for file in sorted(package.rglob("*.py")):
         name = file.relative_to(package)

@@ -215,6 +215,12 @@ def ended(record: Record) -> dict[str, list[int]]:
     return found
 
 
+def ended_between(ended: Mapping[str, list[int]], node: str, since: int, until: int) -> int | None:
+    """When a node's process was proven to be gone in [since, until) (ns), first; None: it was not. ``ended``: of
+    :func:`ended`."""
+    return next((at for at in ended.get(node, ()) if since <= at < until), None)
+
+
 def _in_order(record: Record) -> bool:
     """Whether the run was undone in order: an abort, or an error, undoes at once and looks at nothing before."""
     end = next(iter(record.seen(RunEnd)), None)

@@ -71,7 +71,7 @@ def stretches(record: Record, counter: str) -> dict[str, list[Stretch]]:
             last, was, first = before[node]
             same = began - first < SAME_SECONDS * SECOND and value >= was
             since, grown = (last, value - was) if same else (max(last, began), value)
-            gone = None if same else next((at for at in ended.get(node, ()) if last <= at < since), None)
+            gone = None if same else evidence.ended_between(ended, node, last, since)
             if gone is not None:
                 found.setdefault(node, []).append(Stretch(gone, since, 0))
             if t > since:

@@ -226,7 +226,7 @@ def stretches(record: Record) -> list[Stretch]:
             grew, held = (_numbers(line.get(name)) for name in ("grew", "now"))
             node, end = str(line["node"]), int(line["t"])
             last = heard.get(node, end)
-            if (gone := next((at for at in ended.get(node, ()) if last <= at < start), None)) is not None:
+            if (gone := evidence.ended_between(ended, node, last, start)) is not None:
                 found.append(Stretch(node, gone, start, {}, {}))
             found.append(Stretch(node, start, end, grew, held))
             heard[node] = end

@@ -98,7 +98,7 @@ def test_a_phase_has_an_end_whatever_ended_it(tmp_path: Path, error: ChaosError,
 
 
 def test_clients_ask_data_nodes_and_the_one_that_they_are_pinned_to(tmp_path: Path) -> None:
-    """A node that only coordinates serves nobody who is not pinned to it."""
+    """A node that only coordinates serves only those that are pinned to it."""
     varied = load_experiment(ROOT / "experiments" / "managers" / "coordinating-node.yaml", sides=True)
     assert isinstance(varied, Varied)
     found = {}
