@@ -449,13 +449,21 @@ _COMMANDS = ("fault.command", "action.command", "fault.undo", during.BEGUN)
 # -- what to do -----------------------------------------------------------------------------------
 
 
+OF_SERVICE = " of a service"
+"""How meanings call a fault on a service that nodes use (an object store), whose nodes themselves are well."""
+
+
 def cause_of(record: Record, fault: Mapping[str, Any]) -> str:
-    """The kind of a fault, as meanings call it: ``disk.full of a service`` where the disk is no node's, since what
-    helps a node's disk does not help there."""
+    """The kind of a fault, as meanings call it: ``disk.full of a service`` where the disk is no node's, and ``network
+    of a service`` where every link leads to one, since what helps nodes does not help there."""
     kind = str(fault["kind"])
+    services = set((record.plan.get("topology") or {}).get("services") or ())
+    links = [set(str(link).split(" → ")) for link in fault.get("links") or ()]
+    if kind.startswith("network.") and links and all(link & services for link in links):
+        return f"network{OF_SERVICE}"
     planned = (each for phase in record.plan["experiment"]["phases"] for each in phase.get("inject") or ())
     of_service = any(each.get("kind") == kind and each.get("service") for each in planned)
-    other = f"{kind} of a service"
+    other = f"{kind}{OF_SERVICE}"
     return other if of_service and not fault["targets"] and other in meanings().faults else kind
 
 
@@ -485,12 +493,20 @@ def advice(record: Record, findings: FindingsFile, item: FindingItem) -> tuple[R
     """
     if words.bites(item):
         return ()
-    useless = in_force.useless(record, item.get("op"), item.get("phase"))
+    useless = _useless(record, findings, item.get("op"), item.get("phase"))
     offered = meanings().advice(item["metric"], causes(record, findings, item["phase"]))
     lost = unplaced(record, item["phase"]) if item["metric"] == "until" and item["phase"] else []
     if any(LAST_FAILED in each for each in lost):
         offered = (meanings().remedies[ASK_WHY], *(each for each in offered if each.id != ASK_WHY))
     return tuple(each for each in offered if each.id not in useless)
+
+
+def _useless(record: Record, findings: FindingsFile, op: str | None, phase: str | None) -> frozenset[str]:
+    """The ids of the remedies that are no answer (:func:`.in_force.useless`), nor one to the faults of a phase: where a
+    service alone was broken, no node is dead or slow."""
+    faults = [kind for kind in causes(record, findings, phase) if kind in meanings().faults]
+    services_alone = bool(faults) and all(kind.endswith(OF_SERVICE) or kind.startswith("store.") for kind in faults)
+    return in_force.useless(record, op, phase) | frozenset(in_force.OF_NODES if services_alone else ())
 
 
 ASK_WHY = "explain-allocation"
@@ -678,7 +694,7 @@ def relief(record: Record, findings: FindingsFile) -> list[Remedy]:
     """What may make the time shorter in which users were not served, though nobody had asked for less."""
     found: dict[str, Remedy] = {}
     for op, phase, _ in _worst(findings):
-        useless = in_force.useless(record, op, phase)
+        useless = _useless(record, findings, op, phase)
         for remedy in meanings().advice(f"{op}.outage", causes(record, findings, phase)):
             if remedy.id not in useless:
                 found.setdefault(remedy.id, remedy)

@@ -197,6 +197,8 @@ def elsewhere_is_no_better(record: Record, op: str | None, phase: str | None) ->
 
 ELSEWHERE = ("balancer-probe", "client-retries")
 """Remedies that send requests to another node."""
+OF_NODES = ("failure-detection", "zone-failover", "weights-away", "file-health", "tcp-retries")
+"""Remedies that find nodes which are dead or slow, or do without them."""
 
 
 def useless(record: Record, op: str | None, phase: str | None) -> frozenset[str]:

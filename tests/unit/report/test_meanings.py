@@ -33,7 +33,7 @@ def test_every_metric_has_a_meaning_and_something_that_helps(metric: str) -> Non
 @pytest.mark.parametrize("metric", METRICS)
 def test_every_fault_has_a_meaning_and_advice_for_every_metric(metric: str) -> None:
     of_services = {f"{kind} of a service" for kind in ("disk.full", "disk.stall", "disk.read_only", "disk.errors")}
-    assert set(meanings().faults) == set(FAULTS) | of_services
+    assert set(meanings().faults) == set(FAULTS) | of_services | {"network of a service"}
     assert set(meanings().actions) == set(ACTIONS)
     for kind in FAULTS:
         assert meanings().advice(metric, [kind])

@@ -20,7 +20,7 @@ from chaos.checks import evaluate
 from chaos.checks.record import Record
 from chaos.history.format import Outcome
 from chaos.report import figures, render_html, timeline
-from chaos.report.answers import Answer, _after, _in_window, answers, badness, causes, with_targets
+from chaos.report.answers import Answer, _after, _in_window, advice, answers, badness, causes, with_targets
 
 EVIL = '<script>document.title="owned"</script>"><img src=x onerror=alert(1)>{{7*7}}'
 
@@ -187,6 +187,19 @@ def test_causes_are_those_that_the_phase_was_under() -> None:
     assert causes(record, findings, "slow") == ["network.latency"]
     assert causes(record, findings, "failover") == ["decommission", "network.latency"]
     assert set(causes(record, findings, None)) == {"network.latency", "decommission", "recommission"}
+
+
+@pytest.mark.parametrize(("link", "of_nodes"), [("c-data → store", False), ("c-data → a-data", True)])
+def test_where_a_service_alone_is_cut_off_nothing_is_advised_about_nodes(link: str, of_nodes: bool) -> None:
+    story = synthetic.black_hole()
+    findings = findings_of(story)
+    record = Record(story.history())
+    record.plan["topology"] = {"services": {"store": {"kind": "s3"}}}
+    findings["faults"] = [{**fault, "links": [link]} for fault in findings["faults"]]
+    item = {"metric": "write.regained", "phase": None, "op": "write", "target": "<= 30s", "counts_as": "weakness"}
+    offered = {each.id for each in advice(record, findings, item)}
+    assert offered
+    assert ({"failure-detection", "zone-failover"} <= offered) is of_nodes
 
 
 # -- the optional tables -------------------------------------------------------------------------
