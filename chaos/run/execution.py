@@ -1,7 +1,7 @@
 """One run from plan to report: the order.
 
-refuse over leftovers → provision → run folder and plan → lab up and green → index and documents → load on → warm-up →
-audit → programs on → phases (undo, inject, do, hold) → programs off → undo what is left → settle → load off → read
+refuse over leftovers → provision → run folder and plan → lab up and green → index and documents → load on → warm-up
+and audit → programs on → phases (undo, inject, do, hold) → programs off → undo what is left → settle → load off → read
 everything back → ask commands of expectations → (where it is tagged durable: empty the cluster, restore it from its
 store, read back again) → lab down → judge → report.
 Whatever ends a run early (a guard, Ctrl-C, a failure) goes through the same undo, and a report is made all the same.
@@ -9,6 +9,7 @@ Whatever ends a run early (a guard, Ctrl-C, a failure) goes through the same und
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -27,7 +28,7 @@ from chaos.history.models import Plan
 from chaos.history.writer import AUDIT
 from chaos.load import drivers
 from chaos.programs.audit import Sheet, Workload, audit, documentation
-from chaos.programs.audit import cluster as audited
+from chaos.programs.audit import cluster as of_cluster
 from chaos.run import auditing, guards, plan, space
 from chaos.run import notes as said_before
 from chaos.run.beside import Programs
@@ -122,8 +123,8 @@ class Execution(Loading, Phases, Closing):
             self.look_for_leftovers()
             self.load_on()
             with self.guarded():
-                self.warm_up()
-                self.audit()
+                with self.audited():
+                    self.warm_up()
                 with self.programs_on():
                     self.phases_began = time.monotonic()
                     for number, phase in enumerate(self.experiment.phases):
@@ -165,8 +166,8 @@ class Execution(Loading, Phases, Closing):
                 self.look_for_leftovers()
                 self.load_on()
                 with self.guarded():
-                    self.warm_up()
-                    self.audit()
+                    with self.audited():
+                        self.warm_up()
                     self.phases_began = time.monotonic()
                     yield
             except Aborted as error:
@@ -315,7 +316,17 @@ class Execution(Loading, Phases, Closing):
 
     def _sheet(self) -> Sheet:
         where = None if self.there is None else f"cluster {self.there.lab.target.written.name}"
-        return audited.of_lab(self.lab, where=where)
+        return of_cluster.of_lab(self.lab, where=where)
+
+    @contextmanager
+    def audited(self) -> Iterator[None]:
+        """Read the checklist beside the block: where the load fills all processors its questions take 20 s."""
+        thread = threading.Thread(target=self.audit, name="audit", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            thread.join()
 
     def audit(self) -> None:
         """What the availability checklist says of the cluster before anything is done to it. Never ends a run."""
