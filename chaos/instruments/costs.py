@@ -63,7 +63,6 @@ BYTES = 140
 """A node's line."""
 LEAST = 0.5
 """The share of all nodes' time of which something must be known."""
-"""Of a write: it is stored, if not on every copy."""
 
 
 # -- observing ---------------------------------------------------------------------------------------

@@ -85,8 +85,8 @@ def restore(
         found.missing = [index for index in indices if not remote_store.known(lab, index)]
         if there := [index for index in indices if index not in found.missing]:
             says("restoring from the store")
-            _restore(lab, there, found, stopped)
-            found.green_after_s = after() if not found.given_up and found.reason is None else None
+            if _restore(lab, there, found, stopped):
+                found.green_after_s = after()
     except (ChaosError, *UNREADABLE) as error:
         found.reason = f"{type(error).__name__}: {error}"
     if gone := proof.services_gone(lab):  # then what is missing is not the cluster's loss
@@ -130,8 +130,8 @@ def _start(lab: BaseLab, stopped: Callable[[], bool]) -> None:
         raise LabError("it was stopped while nodes were started")
 
 
-def _restore(lab: BaseLab, indices: Collection[str], found: Restored, stopped: Callable[[], bool]) -> None:
-    """Restore indices and wait until they are green, or their shards were given up."""
+def _restore(lab: BaseLab, indices: Collection[str], found: Restored, stopped: Callable[[], bool]) -> bool:
+    """Restore indices and wait until they are green, or their shards were given up. Whether they were green."""
     remote_store.restore(lab, indices)
 
     def ours(seen: View) -> View:
@@ -140,12 +140,12 @@ def _restore(lab: BaseLab, indices: Collection[str], found: Restored, stopped: C
 
     green, waited = await_green(lab, GREEN_SECONDS, stopped=stopped, hopeless=HOPELESS_SECONDS, counted=ours)
     if green:
-        return
+        return True
     found.given_up = remote_store.given_up(lab, indices)
     seen = newest(views(lab))
     if seen is None:
         found.reason = "no node sees an elected cluster manager"
-        return
+        return False
     standing = ("STARTED", "RELOCATING")
     open_ = [
         f"{copy.index} {copy.shard}"
@@ -154,6 +154,7 @@ def _restore(lab: BaseLab, indices: Collection[str], found: Restored, stopped: C
     ]
     if open_:
         found.reason = f"shard {open_[0]} and {len(open_) - 1} more were not restored after {waited:.0f} s"
+    return False
 
 
 def held_against(result: Mapping[str, Any], restored: Restored, index: str) -> dict[str, Any]:

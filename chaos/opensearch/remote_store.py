@@ -88,9 +88,10 @@ COUNTED = {
 
 @dataclass(frozen=True)
 class Upload:
-    """What one primary says. ``seconds``: since when its last refresh is not wholly in the store; ``refreshes`` and
-    ``bytes``: how many and how large; ``pending``: uploads under way, of segments and translogs; ``counts``: since the
-    node has had it, uploads of ``segments`` and ``translog`` that failed, and writes ``rejected`` because of them."""
+    """What one primary says. ``seconds``: for how long what it refreshed has not been wholly in the store;
+    ``refreshes`` and ``bytes``: how many and how large; ``pending``: uploads under way, of segments and translogs;
+    ``counts``: since the node has had it, uploads of ``segments`` and ``translog`` that failed, and writes
+    ``rejected`` because of them."""
 
     index: str
     shard: int
@@ -101,8 +102,9 @@ class Upload:
     counts: Mapping[str, int]
 
 
-def uploads(answer: Mapping[str, Any]) -> list[Upload]:
-    """Of each primary that a node holds; of one that has not uploaded anything yet all is 0.
+def uploads(answer: Mapping[str, Any], now: float) -> list[Upload]:
+    """Of each primary that a node holds; of one that has not uploaded anything yet all is 0. ``now``: seconds since
+    1970 by the node's clock.
 
     Raises one of :data:`chaos.opensearch.rest.UNREADABLE`.
     """
@@ -113,19 +115,19 @@ def uploads(answer: Mapping[str, Any]) -> list[Upload]:
         for shard, copies in of_index["shards"].items():
             for copy in copies:
                 if copy["routing"]["primary"]:
-                    found.append(_upload(str(index), int(shard), copy))
+                    found.append(_upload(str(index), int(shard), copy, now))
     return found
 
 
-def _upload(index: str, shard: int, copy: Mapping[str, Any]) -> Upload:
+def _upload(index: str, shard: int, copy: Mapping[str, Any], now: float) -> Upload:
     segments = (copy.get("segment") or {}).get("upload") or {}
     translog = (copy.get("translog") or {}).get("upload") or {}
     totals = [part.get("total_uploads") or {} for part in (segments, translog)]
     return Upload(
         index,
         shard,
-        int(segments.get("refresh_time_lag_in_millis", 0)) / 1000,
-        int(segments.get("refresh_lag", 0)),
+        _behind(segments, now) if segments else 0.0,
+        int(segments["refresh_lag"]) if segments else 0,
         int(segments.get("bytes_lag", 0)),
         sum(_under_way(total) for total in totals),
         {
@@ -134,6 +136,16 @@ def _upload(index: str, shard: int, copy: Mapping[str, Any]) -> Upload:
             "rejected": int(segments.get("backpressure_rejection_count", 0)),
         },
     )
+
+
+def _behind(segments: Mapping[str, Any], now: float) -> float:
+    """Seconds. A node says 0 as soon as all files of its segments are there (``getTimeMsLag`` of
+    RemoteSegmentTransferTracker), even while the metadata are not that make a refresh of them: then its last refresh
+    says how far it is behind."""
+    told = int(segments["refresh_time_lag_in_millis"]) / 1000
+    if not int(segments["refresh_lag"]):
+        return told
+    return max(told, now - int(segments["local_refresh_timestamp_in_millis"]) / 1000)
 
 
 def _under_way(total: Mapping[str, Any]) -> int:

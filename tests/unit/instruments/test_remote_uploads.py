@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ REPOSITORIES = {
 
 
 def test_an_answer_tells_of_primaries_alone_and_one_without_uploads_is_not_behind() -> None:
-    one, two = uploads(ANSWER)
+    one, two = uploads(ANSWER, 9.9)
     assert (one.index, one.shard, one.seconds, one.refreshes, one.bytes, one.pending) == (
         "chaos",
         1,
@@ -76,7 +77,7 @@ def test_an_answer_tells_of_primaries_alone_and_one_without_uploads_is_not_behin
     )
     assert one.counts == {"segments": 2, "translog": 4, "rejected": 3}
     assert (two.shard, two.seconds, two.pending) == (2, 0.0, 0) and set(two.counts.values()) == {0}
-    assert uploads({"_shards": {"total": 0}, "indices": {}}) == []
+    assert uploads({"_shards": {"total": 0}, "indices": {}}, 9.9) == []
     assert furthest([one, two]) == {
         **{"primaries": 2, "lag": 1.25, "index": "chaos", "shard": 1},
         **{"refreshes": 1, "bytes": 40_000, "pending": 1},
@@ -84,10 +85,33 @@ def test_an_answer_tells_of_primaries_alone_and_one_without_uploads_is_not_behin
     assert furthest([two])["index"] is None and furthest([])["primaries"] == 0
 
 
+def told(**changes: Any) -> Any:
+    """What a node tells of one primary."""
+    upload = {name: value for name, value in (PRIMARY["segment"]["upload"] | changes).items() if value is not None}
+    shards = {"0": [{**PRIMARY, "segment": {"download": {}, "upload": upload}}]}
+    return {"_shards": {"total": 1}, "indices": {"chaos": {"shards": shards}}}
+
+
+def test_a_refresh_whose_metadata_alone_are_missing_is_behind_although_its_node_says_0() -> None:
+    """A node takes the files of its segments for all: while the metadata hang it says that nothing is behind."""
+    (hangs,) = uploads(told(refresh_time_lag_in_millis=0, bytes_lag=0), 21.4)
+    assert hangs.seconds == pytest.approx(12.0)
+    (well,) = uploads(told(refresh_time_lag_in_millis=0, bytes_lag=0, refresh_lag=0), 21.4)
+    assert well.seconds == 0.0
+    (told_more,) = uploads(told(refresh_time_lag_in_millis=30_000), 21.4)
+    assert told_more.seconds == 30.0
+
+
+@pytest.mark.parametrize("name", ["refresh_time_lag_in_millis", "refresh_lag", "local_refresh_timestamp_in_millis"])
+def test_a_field_that_is_missing_is_not_read_as_none_behind(name: str) -> None:
+    with pytest.raises(LookupError):
+        uploads(told(**{name: None}), 9.9)
+
+
 @pytest.mark.parametrize("broken", [{}, {"error": "x"}, {"_shards": {}, "indices": {"a": {}}}])
 def test_what_is_no_answer_is_not_read_as_none_behind(broken: dict[str, Any]) -> None:
     with pytest.raises((ValueError, LookupError, TypeError)):
-        uploads(broken)
+        uploads(broken, 9.9)
 
 
 def test_requests_of_all_repositories_and_operations_are_added_up_and_a_folder_counts_none() -> None:
@@ -132,7 +156,9 @@ class Storing(FakeCluster):
             return 200, REPOSITORIES
         found = copy.deepcopy(ANSWER)
         failed = PRIMARY["translog"]["upload"]["total_uploads"] | {"failed": self.asked.count((node, path))}
-        found["indices"]["chaos"]["shards"]["1"][0]["translog"] = {"upload": {"total_uploads": failed}}
+        primary = found["indices"]["chaos"]["shards"]["1"][0]
+        primary["translog"] = {"upload": {"total_uploads": failed}}
+        primary["segment"]["upload"]["local_refresh_timestamp_in_millis"] = round(time.time() * 1000)
         return 200, found
 
 
@@ -224,6 +250,18 @@ def test_counts_are_those_of_the_phase() -> None:
     looks = len([look for look in module.looks(record, UPLOADS) if span.holds(look.t)])
     assert module.failures(record, span).value == looks
     assert module.rejected(record, span).value == 2 * looks and module.retried(record, span).value == 3 * looks
+
+
+def test_that_a_folders_clients_count_nothing_is_no_proof_that_nothing_was_tried_again() -> None:
+    def of_a_folder(start: int, end: int) -> list[dict[str, Any]]:
+        return [{**line, "grew": {}} if line["kind"] == ASKED else line for line in module._lines()(start, end)]
+
+    _, record = run(of_a_folder)
+    measure = module.retried(record, record.spans[1])
+    assert measure.value is None and "object store alone" in measure.says
+    assert module.failures(record, record.spans[1]).value == 0  # uploads are counted of any store
+    _, record = run(module._lines())
+    assert module.retried(record, record.spans[1]).value == 0
 
 
 @pytest.mark.parametrize("line", [{"kind": UPLOADS}, {"kind": UPLOADS, "node": "a-data", "seconds": None}])

@@ -11,6 +11,7 @@ import synthetic
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chaos.checks.measure import Bound, Verdict, judge
 from chaos.checks.reasons import Cause
 from chaos.checks.record import SECOND
 from chaos.checks.record import Record as Run
@@ -71,6 +72,10 @@ def test_the_log_of_a_store_says_the_same_with_our_clock() -> None:
     assert of_store(b"Traceback (most recent call last):") is None
 
 
+first = synthetic.slow_zone().history().phases[0].start_ns
+"""When the first phase begins."""
+
+
 def run(lines: Any) -> Run:
     history = synthetic.slow_zone().history()
     history.give(FILE, [line for span in history.phases for line in lines(span.start_ns, span.end_ns)])
@@ -120,6 +125,43 @@ def test_not_there_is_an_answer_and_no_answer_is_none() -> None:
         row("PUT", "a", None, "hung")
     )
     assert store_requests.failed(row("PUT", "a", 200, "cut")) and store_requests.failed(row("PUT", "a", 500))
+
+
+def some_hang(share: float, *, waits: float = 1.0, later: float = 0.0) -> Any:
+    """This share of a phase's requests get no answer, after ``waits`` seconds; ``later``: so many seconds after the
+    phase, where given."""
+
+    def lines(start: int, end: int) -> list[dict[str, Any]]:
+        found = INSTRUMENT.trials[0].sound(start, end)
+        asked = [line for line in found if line["kind"] == "request"]
+        for line in asked[: int(share * len(asked))]:
+            line |= {"status": None, "how": "hung", "ms": waits * 1000}
+            line |= {"at": end + round(later * SECOND)} if later else {}
+        return found
+
+    return lines
+
+
+def test_requests_that_nobody_answered_are_later_than_any() -> None:
+    """Over the answered ones alone a store that answers nobody would look fast."""
+    few, many = run(some_hang(0.01)), run(some_hang(0.5))
+    span = few.spans[0]
+    fast, found = store_requests.slow(few, span), store_requests.slow(many, span)
+    assert fast.value == 0.008 and fast.bound is Bound.EXACT
+    assert (found.value, found.bound) == (1.0, Bound.MORE_THAN) and "answered of" in found.says
+    assert judge(found, "<=", 0.1) is Verdict.FAIL and judge(found, "<=", 5.0) is Verdict.INCONCLUSIVE
+    assert store_requests.slow(run(some_hang(1.0)), span).value is None
+
+
+def test_a_request_that_hangs_beyond_its_phase_counts_there_too() -> None:
+    """It ends when the fault does, in the next phase. One that a fault met in flight is of no phase before it."""
+    record = run(lambda start, end: some_hang(0.5, waits=20.0, later=5.0)(start, end) if start == first else [])
+    (span, after) = record.spans[:2]
+    assert store_requests.refused(record, span).value == 0.5
+    assert store_requests.slow(record, span).bound is Bound.MORE_THAN
+    assert {line["status"] for line in store_requests.requests(record, after)} == {None}
+    flight = run(lambda start, end: some_hang(0.5, waits=2.0, later=0.5)(start, end) if start == first else [])
+    assert store_requests.refused(flight, span).value == 0.0
 
 
 def test_what_was_asked_is_drawn() -> None:

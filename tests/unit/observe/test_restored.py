@@ -25,14 +25,15 @@ WAITING = {**FAILED, "unassigned_info": {"reason": "EXISTING_INDEX_RESTORED"}}
 class Emptied(FakeCluster):
     """A cluster with a store, whose nodes come back red until its index is restored.
 
-    ``primary``: of its one shard, once that was asked for. ``forgets``: the index is not known any more; ``lives``:
-    whether the store's process does; ``dies``: a node that ends when it is started; ``hidden``: how often it says that
-    its state is not recovered, and shows no index until then.
+    ``primary``: of its one shard, once that was asked for; ``replica``: of it, if there is one. ``forgets``: the index
+    is not known any more; ``lives``: whether the store's process does; ``dies``: a node that ends when it is started;
+    ``hidden``: how often it says that its state is not recovered, and shows no index until then.
     """
 
     def __init__(self, topology: str = "3az-remote-state") -> None:
         super().__init__(topology)
         self.primary: dict[str, Any] = GREEN
+        self.replica: dict[str, Any] | None = None
         self.forgets = self.refuses = False
         self.lives_on = True
         self.dies: str | None = None
@@ -48,7 +49,7 @@ class Emptied(FakeCluster):
             return 200, {"blocks": {"global": {"1": {"retryable": True}}}} if self.hidden >= 0 else {}
         if path.startswith("/_cluster/state"):
             names = {f"n-{each.name}": {"name": each.name} for each in self.topology.nodes}
-            shards = {"0": [self.primary if self.restoring else WAITING]}
+            shards = {"0": [self.primary if self.restoring else WAITING, *([self.replica] if self.replica else [])]}
             table = {} if self.forgets else {"chaos": {"shards": shards}}
             of = {"version": 9, "nodes": names, "cluster_manager_node": "n-a-cm"}
             return 200, {**of, "routing_table": {"indices": table}}
@@ -111,6 +112,15 @@ def test_a_shard_that_was_tried_in_vain_is_given_up_and_what_it_held_is_lost() -
     assert restored.held_against(read, found, "chaos")["not_restored_count"] == 40
     assert restored.held_against({**read, "unavailable_shards": [0, 1]}, found, "chaos")["not_restored_count"] == 0
     assert restored.held_against(read, restored.Restored(), "chaos")["not_restored_count"] == 0
+
+
+def test_a_cluster_whose_replicas_stay_away_is_not_called_green() -> None:
+    """All documents are there to be read, so something can be said; but nothing was green."""
+    lab = Emptied()
+    lab.replica = {**WAITING, "primary": False}
+    found = restored.restore(lab, ["chaos"])  # type: ignore[arg-type]
+    assert found.reason is None and found.given_up == {} and found.missing == []
+    assert found.back_after_s is not None and found.green_after_s is None
 
 
 def test_a_shard_that_is_still_being_restored_is_not_known() -> None:
