@@ -17,6 +17,8 @@ when it begins and again when it has ended, so that a run that was cut off is se
 was found, hashes of plan and history, versions and machine. What counts are the first runs of the newest row; the page
 lists all of them.
 
+The series ``each`` and ``no-fault`` can be run as campaigns, whose committed cells are rows as well: ``series.py``.
+
 All runs of an experiment with sides are one row, which holds how far each metric that decides, and each cost, was moved
 by each side. Where such a series was cut off the next call of the same code goes on with the runs that it made.
 """
@@ -650,8 +652,9 @@ def page() -> str:
         "# Results",
         "",
         "Made by `python benchmarks/results.py page` from `reports/results/`; recorded by "
-        "`python benchmarks/results.py record SERIES`. Nothing here is typed. *Busy before* is the load average of the "
-        "minute before a run. A row is of one state of the code, and counts its first runs; all of them are listed.",
+        "`python benchmarks/results.py record SERIES`, or of campaigns' committed cells (`benchmarks/series.py`). "
+        "Nothing here is typed. *Busy before* is the load average of the minute before a run. A row is of one state of "
+        "the code, and counts its first runs; all of them are listed.",
         "",
         *summary(),
     ]

@@ -15,6 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from chaos.base import paths
 from chaos.base.errors import Exit, Leftovers
 from chaos.provision import doctor
@@ -47,6 +49,11 @@ class Machine:
     def about(self) -> dict[str, Any]:
         """Processors, memory and kernel, as a run's plan says them."""
         return {**plan.machine(), "kernel": plan.versions()["kernel"]}
+
+    @property
+    def now(self) -> dict[str, Any]:
+        """What a run finds here when it begins. ``busy``: load average of a minute; ``memory_bytes``: all there is."""
+        return {"busy": round(os.getloadavg()[0], 2), "memory_bytes": psutil.virtual_memory().total}
 
     @contextmanager
     def held(self, waits: Callable[[], None]) -> Iterator[int]:

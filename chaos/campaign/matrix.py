@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -118,7 +119,7 @@ class Matrix:
         if len(found) != 1:
             raise InvalidInput(
                 f"{len(found) or 'no'} cells of {self.campaign.file} have a key that begins with {key}",
-                remedy="list them with: opensearch-chaos campaign status --cells",
+                remedy=f"list them with: opensearch-chaos campaign status {shlex.quote(self.campaign.file)} --cells",
             )
         return found[0]
 

@@ -2,7 +2,7 @@
 
 ::
 
-    attempts/KEY/ATTEMPT/begun.json    before a run: who makes it
+    attempts/KEY/ATTEMPT/begun.json    before a run: who makes it, where and by which code
     attempts/KEY/ATTEMPT/run/…         its folder, uploaded before the commit
     attempts/KEY/ATTEMPT/ended.json    of an attempt that was not committed: why
     cells/KEY.json                     the commit, created once: attempt, manifest, outcome
@@ -17,7 +17,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -105,6 +105,11 @@ class Attempt:
     why: str = ""
     session: str | None = None
     """The `campaign run` whose scheduler gave it out; None: no scheduler did."""
+    ended_at: datetime | None = None
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    """:attr:`.machine.Machine.about` and, of attempts since that is written down, :attr:`.machine.Machine.now`."""
+    checkout: Mapping[str, Any] | None = None
+    """:func:`.code.checkout`; None also of attempts of before that was written down."""
 
     def is_lost(self, now: datetime | None = None) -> bool:
         """Whether it was lost without a word: its process is gone, where that can be seen, or it is long over due."""
@@ -130,6 +135,7 @@ class Records:
         longest_seconds: float,
         session: str | None = None,
         code: str = "",
+        checkout: Mapping[str, Any] | None = None,
     ) -> str:
         """Write down that this process makes a run of a cell; the attempt's id."""
         id = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(6)}"
@@ -141,6 +147,7 @@ class Records:
             "longest_seconds": longest_seconds,
             "machine": dict(machine),
             "code": code,
+            **({} if checkout is None else {"checkout": dict(checkout)}),
             **({} if session is None else {"session": session}),
         }
         self._create(f"{_attempt(cell.key, id)}/begun.json", begun)
@@ -287,6 +294,9 @@ def _attempt_of(id: str, files: Mapping[str, Mapping[str, Any]]) -> Attempt:
         None if ended is None else Ended(ended["ended"]),
         "" if ended is None else str(ended["why"]),
         begun.get("session"),
+        None if ended is None else datetime.fromisoformat(ended["at"]),
+        dict(begun.get("machine") or {}),
+        begun.get("checkout"),
     )
 
 

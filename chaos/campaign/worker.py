@@ -178,7 +178,8 @@ class Worker:
             _sweep(self.out)
             began = time.monotonic()
             self._code, longest = code.digest(), longest_seconds(cell.experiment)
-            attempt = self.records.begin(cell, self.machine.about, longest, self.session, self._code)
+            where = self.machine.about | self.machine.now
+            attempt = self.records.begin(cell, where, longest, self.session, self._code, code.checkout())
             folder = self.out / attempt
             make_folder(folder)
             child.write_request(folder, cell.spec(self.matrix.campaign.file).to_json())

@@ -13,14 +13,15 @@ import typer
 from chaos.base import paths, text
 from chaos.base.errors import SEVERITY, Exit, InvalidInput, MissingPrerequisite
 from chaos.base.extras import DASK
+from chaos.commands.campaign_runs import facts_of, loaded, records_of
 from chaos.commands.common import or_shipped, out, print_verdict, say
+from chaos.commands.scorecard_cells import Asked, alone, scored, tell
 
 if TYPE_CHECKING:
-    from chaos.campaign.matrix import Cell, Matrix
+    from chaos.campaign.matrix import Matrix
     from chaos.campaign.progress import Progress
-    from chaos.campaign.records import Commit, Records
+    from chaos.campaign.records import Records
     from chaos.campaign.worker import Worked
-    from chaos.statistics.facts import Facts
 
 File = Annotated[Path, typer.Argument(help="The campaign's file.", metavar="CAMPAIGN", callback=or_shipped)]
 StoreOption = Annotated[
@@ -34,46 +35,6 @@ SCRATCH = Path("reports") / "campaign"
 NO_DASK = "none"
 
 
-def loaded(file: Path) -> Matrix:
-    """A campaign with all its cells. Raises InvalidInput."""
-    from chaos.campaign import matrix
-    from chaos.definitions.campaign import load_campaign
-    from chaos.registry import load_experiment
-
-    return matrix.resolve(load_campaign(file), load_experiment)
-
-
-def records_of(matrix: Matrix, store: str | None) -> Records:
-    """The campaign's records, in the file's store or another. Raises InvalidInput."""
-    from chaos.campaign.opening import open_store
-    from chaos.campaign.records import Records
-
-    return Records(open_store(store or matrix.file.store))
-
-
-def facts_of(matrix: Matrix, records: Records) -> list[tuple[Cell, Facts]]:
-    """Every committed run of a campaign, judged from its history. Raises StoreError and InvalidInput."""
-    found = ((cell, records.of_cell(cell.key)) for cell in matrix.cells)
-    return [(cell, run_of(cell, commit, records)) for cell, commit in found if commit is not None]
-
-
-def run_of(cell: Cell, commit: Commit, records: Records) -> Facts:
-    """A committed run, judged from its history. Raises StoreError where it is not what was committed, or was committed
-    for another cell."""
-    from chaos.campaign.stores import StoreError
-    from chaos.statistics import facts
-
-    run = facts.of_folder(records.folder(commit, paths.cache() / "campaigns"))
-    wanted = {"hash": cell.to_json()["hash"], "seed": cell.seed}
-    wrong = [f"its {name} is {run.plan.get(name)}" for name, value in wanted.items() if run.plan.get(name) != value]
-    made_with = (run.plan.get("versions") or {}).get("opensearch")
-    if made_with != cell.version and cell.experiment.topology.versions == (cell.version,):
-        wrong.append(f"its OpenSearch is {made_with}")
-    if wrong:
-        raise StoreError(f"store {records.store.address}: the run of {cell.name} is another's: {'; '.join(wrong)}")
-    return run
-
-
 def plan(file: File, store: StoreOption = None) -> None:
     """Print the cells, how long they may take, and what is committed already. Starts and writes nothing."""
     from chaos.campaign import progress
@@ -85,7 +46,9 @@ def plan(file: File, store: StoreOption = None) -> None:
     for cell in (each for each in matrix.cells if each.repeat == 0):
         profile = "" if cell.profile == "default" else f" ({cell.profile} of {cell.of})"
         say(f"  {cell.experiment.name}{profile} on {cell.experiment.topology.name}, OpenSearch {cell.version}")
-    say(f"  each {len(matrix.file.every_seed)} times: seeds {', '.join(map(str, matrix.file.every_seed))}")
+    seeds = matrix.file.every_seed
+    named = f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}"
+    say(f"  each {text.plural(len(seeds), 'time')}: {named}")
     for each in matrix.excluded:
         say(f"  left out: {each.what}: {each.because}")
     say(f"  {done.tally}")
@@ -296,11 +259,15 @@ def _nothing_committed(matrix: Matrix, records: Records) -> InvalidInput:
 def report(
     file: File,
     store: StoreOption = None,
-    page: Annotated[Path, typer.Option("-o", "--out", help="The page over all runs; its trend goes beside it.")] = Path(
-        "campaign.html"
-    ),
+    page: Annotated[
+        Path, typer.Option("-o", "--out", help="The page over all runs; trend and scorecard go beside it.")
+    ] = Path("campaign.html"),
 ) -> None:
-    """The pages `suite` and `trend` over all committed runs; the worst run is the exit code. See also `scorecard`."""
+    """The pages `suite`, `trend` and `scorecard` over all committed runs; the worst run is the exit code.
+
+    A scorecard is made where an experiment has several versions, topologies or profiles. Its verdict is printed; the
+    exit code of `opensearch-chaos scorecard` says it, and that of this command does not.
+    """
     from chaos.report.suite import suite_page
     from chaos.report.trend import trend_page
 
@@ -308,10 +275,14 @@ def report(
         raise InvalidInput(f"{page}: expected a name that ends in .html")
     matrix = loaded(file)
     records = records_of(matrix, store)
-    runs = [run for _, run in facts_of(matrix, records)]
+    found = facts_of(matrix, records)
+    runs = [run for _, run in found]
     if not runs:
         raise _nothing_committed(matrix, records)
-    trend = page.with_name(f"{page.stem}-trend.html")
+    asked, why_not = Asked((file,), store), alone(matrix)
+    judged = {cell.key: run for cell, run in found}
+    made = scored(asked, [(matrix, records)], judged) if why_not is None else None
+    trend, card = (page.with_name(f"{page.stem}-{what}.html") for what in ("trend", "scorecard"))
     pages: tuple[tuple[Path, Callable[..., Path]], ...] = ((page, suite_page), (trend, trend_page))
     for where, draw in pages:
         try:
@@ -320,6 +291,11 @@ def report(
         except OSError as error:
             raise InvalidInput(f"cannot write {where}: {error.strerror}") from error
         say(f"{where}: {len(runs)} of {text.plural(len(matrix.cells), 'cell')}")
+    if made is None:
+        say(f"no scorecard: {why_not}; of this alone it is made by: {asked.command}")
+    else:
+        made.draw(card)
+        tell(made.card, card)
     codes = [Exit(int(run.findings.get("exit_code", Exit.ERROR))) for run in runs]
     raise typer.Exit(int(min(codes, key=SEVERITY.index)))
 

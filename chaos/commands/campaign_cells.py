@@ -12,7 +12,8 @@ from chaos.campaign.machine import Machine
 from chaos.campaign.matrix import Cell
 from chaos.campaign.progress import State, of_cell
 from chaos.campaign.worker import Worker
-from chaos.commands.campaign import SCRATCH, loaded, records_of, run_of
+from chaos.commands.campaign import SCRATCH
+from chaos.commands.campaign_runs import loaded, records_of, run_of
 from chaos.run.options import RunResult
 from chaos.run.stopping import Stop, signals
 

@@ -35,7 +35,7 @@ def validate(
 ) -> None:
     """Check definitions; needs no cluster. Errors name file, line and column."""
     from chaos.commands import sides
-    from chaos.commands.campaign import loaded
+    from chaos.commands.campaign_runs import loaded
     from chaos.definitions import load_topology, overriding
     from chaos.definitions.existing import load_existing
     from chaos.definitions.loading import load_workload

@@ -13,7 +13,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, StrictInt, model_validator
 from pydantic_core import core_schema
 
+from chaos.base.errors import InvalidInput
 from chaos.base.units import Malformed, PositiveDuration, Size
+from chaos.definitions import shipped
 from chaos.definitions.base import API_VERSION, Strict
 from chaos.definitions.loading import validated
 from chaos.definitions.source import Problem, Source, shown
@@ -185,8 +187,10 @@ def _check(file: CampaignFile, path: Path) -> Iterator[Problem]:
         yield Problem(("name",), f"the name is {file.name} and the file is {path.name}: expected the same")
     for place, entry in enumerate(file.matrix.experiments):
         if not (path.parent / entry.file).is_file():
-            says = f"there is no file {entry.file} beside this one: expected an experiment's, such as ../no-fault.yaml"
-            yield Problem(("matrix", "experiments", place), says)
+            says = (
+                f"there is no file {entry.file} (paths begin at this file's folder): expected an experiment's, such as "
+            )
+            yield Problem(("matrix", "experiments", place), f"{says}../no-fault.yaml{_copied(entry.file)}")
     several: dict[tuple[str, ...], tuple[Any, ...]] = {
         ("matrix", "experiments"): tuple((each.file, each.profile) for each in file.matrix.experiments),
         ("matrix", "versions"): file.matrix.versions,
@@ -198,3 +202,13 @@ def _check(file: CampaignFile, path: Path) -> Iterator[Problem]:
             if times > 1:
                 name = value[0] if isinstance(value, tuple) else value
                 yield Problem(loc, f"{name} is named {times} times: expected each once", at_key=True)
+
+
+def _copied(file: str) -> str:
+    """How the experiment of this name that comes with this package gets there; empty where there is none."""
+    name = Path(file).stem
+    try:
+        shipped.named(name)
+    except InvalidInput:
+        return ""
+    return f"; get the one that comes with this package by: opensearch-chaos experiments {name} --copy-to FOLDER"

@@ -54,7 +54,7 @@ def behave(machine: Path, **how: Any) -> None:
 
 
 def matrix_of(file: Path) -> Any:
-    from chaos.commands.campaign import loaded
+    from chaos.commands.campaign_runs import loaded
 
     return loaded(file)
 

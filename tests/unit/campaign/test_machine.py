@@ -53,3 +53,6 @@ def test_a_note_that_cannot_be_read_keeps_it_retired(tmp_path: Path, found: dict
 def test_a_machine_says_what_it_is(tmp_path: Path) -> None:
     about = Machine(folder=tmp_path).about
     assert about["processors"] >= 1 and about["memory_gb"] >= 1 and about["kernel"]
+    now = Machine(folder=tmp_path).now
+    assert {*now} == {"busy", "memory_bytes"} and now["busy"] >= 0
+    assert round(now["memory_bytes"] / 1e9) == about["memory_gb"]

@@ -15,7 +15,7 @@ from shipped import CAMPAIGNS, ROOT
 
 from chaos.base.errors import InvalidInput
 from chaos.campaign.matrix import Shard
-from chaos.commands.campaign import loaded
+from chaos.commands.campaign_runs import loaded
 from chaos.definitions.campaign import load_campaign
 from chaos.definitions.schema import path_of
 from chaos.definitions.source import Source
@@ -120,7 +120,14 @@ def test_what_is_left_out_is_named_with_its_reason(tmp_path: Path) -> None:
         (f"matrix: {{experiments: [{NO_FAULT}]}}\n", r"how many runs are wanted is missing"),
         (f"matrix: {{experiments: [{NO_FAULT}]}}\nrepeats: 2\nseeds: [1]\n", r"expected no repeats and no seed"),
         (f"matrix: {{experiments: [{NO_FAULT}, {NO_FAULT}]}}\nrepeats: 1\n", r"c.yaml:5:\d+: .* is named 2 times"),
-        ("matrix: {experiments: [absent.yaml]}\nrepeats: 1\n", r"c.yaml:5:\d+: there is no file absent.yaml"),
+        (
+            "matrix: {experiments: [absent.yaml]}\nrepeats: 1\n",
+            r"c.yaml:5:\d+: there is no file absent.yaml \(paths begin at this file's folder\): .*no-fault.yaml$",
+        ),
+        (
+            "matrix: {experiments: [data-node-kill.yaml]}\nrepeats: 1\n",
+            r"no file data-node-kill.yaml .* by: opensearch-chaos experiments data-node-kill --copy-to FOLDER$",
+        ),
         (f"matrix: {{experiments: [{NO_FAULT}], versions: [9.9.9]}}\nrepeats: 1\n", r"OpenSearch 9.9.9 is not locked"),
         (
             f"matrix: {{experiments: [{NO_FAULT}], topologies: [nowhere]}}\nrepeats: 1\n",

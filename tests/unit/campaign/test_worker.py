@@ -176,3 +176,38 @@ def test_another_source_is_other_code(tmp_path: Path, monkeypatch: pytest.Monkey
     two = code.digest()
     (tmp_path / "a.py").rename(tmp_path / "b.py")
     assert len({one, two, code.digest()}) == 3
+
+
+def test_an_attempt_names_the_commit_and_how_busy_the_machine_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: dict[str, Any] | None = {"commit": "a" * 40, "changed": ["chaos/cli.py"]}
+    monkeypatch.setattr(code, "checkout", lambda: found)
+    worker = made(tmp_path)
+    worker.work()
+    (first, second) = [worker.records.attempts(cell.key)[0] for cell in worker.matrix.cells]
+    assert first.checkout == second.checkout == found
+    assert first.machine["busy"] >= 0 and first.machine["memory_bytes"] > 2**20 and first.machine["kernel"]
+    assert "busy" not in worker.records.of_cell(worker.matrix.cells[0].key).machine, (
+        "a class of machines is not of a moment"
+    )
+    shutil.rmtree(tmp_path / "store")
+    found = None
+    made(tmp_path).work()
+    (begun, _) = (tmp_path / "store").rglob("begun.json")
+    assert "checkout" not in json.loads(begun.read_text())
+    assert worker.records.attempts(worker.matrix.cells[0].key)[0].checkout is None
+
+
+def test_an_attempt_of_before_that_was_written_down_can_be_read(tmp_path: Path) -> None:
+    worker = made(tmp_path)
+    cell = worker.matrix.cells[0]
+    id = worker.records.begin(cell, {}, 60.0)
+    worker.records.end(cell.key, id, Ended.ERROR, "no Java")
+    (begun,) = (tmp_path / "store").rglob("begun.json")
+    data = json.loads(begun.read_text())
+    data.pop("machine")
+    begun.write_text(json.dumps(data))
+    (attempt,) = worker.records.attempts(cell.key)
+    assert (attempt.machine, attempt.checkout, attempt.ended) == ({}, None, Ended.ERROR)
+    assert attempt.ended_at is not None and attempt.ended_at >= attempt.began

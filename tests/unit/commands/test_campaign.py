@@ -130,11 +130,57 @@ def test_commits_of_before_a_change_are_counted(cli: Cli, filled: Filled) -> Non
         assert code == 0 and "6 other commits in this store: of another version of the suite" in out
 
 
-def test_report_draws_suite_and_trend(cli: Cli, filled: Filled, tmp_path: Path) -> None:  # noqa: F811
-    file = filled()
+def test_report_draws_suite_trend_and_the_scorecard_that_scorecard_makes(
+    cli: Cli,  # noqa: F811
+    filled: Filled,
+    tmp_path: Path,
+) -> None:
+    file = filled(skip=lambda cell: (cell.version, cell.profile) == (NEW, "tuned"))
     code, out, _ = cli("campaign", "report", file, "-o", tmp_path / "all.html")
-    assert code in (Exit.WEAKNESS, Exit.DIRTY) and "6 of 6 cells" in out  # the controls fail
+    assert code in (Exit.WEAKNESS, Exit.DIRTY) and out.count("5 of 6 cells") == 2  # the controls fail
     assert (tmp_path / "all.html").is_file() and (tmp_path / "all-trend.html").is_file()
+    page, alone = tmp_path / "all-scorecard.html", tmp_path / "alone.html"
+    checked(page)
+    scored, told, _ = cli("scorecard", file, "-o", alone)
+    assert out.endswith(told.replace(str(tmp_path / "alone"), str(tmp_path / "all-scorecard")))
+    assert page.read_text() == alone.read_text() and f"opensearch-chaos scorecard {file}" in page.read_text()
+    data = json.loads(page.with_suffix(".json").read_text())
+    assert data == json.loads(alone.with_suffix(".json").read_text()) and len(data["runs"]) == 5
+    assert Exit[data["outcome"].upper()] == scored
+
+
+def test_the_scorecard_of_a_report_is_of_the_store_that_is_given(cli: Cli, filled: Filled, tmp_path: Path) -> None:  # noqa: F811
+    file = filled(names=("zone-network-slowdown",))
+    file.write_text(file.read_text().replace(f"store: {tmp_path}/store", f"store: {tmp_path}/nowhere"))
+    cli("campaign", "report", file, "--store", tmp_path / "store", "-o", tmp_path / "all.html")
+    page = (tmp_path / "all-scorecard.html").read_text()
+    assert f"opensearch-chaos scorecard {file} --store {tmp_path}/store</code>" in page
+
+
+@pytest.mark.parametrize(
+    ("names", "has"),
+    [
+        (("zone-network-slowdown", "planted-data-loss"), False),
+        (("zone-network-slowdown", "zone-network-slowdown-tuned"), True),
+    ],
+)
+def test_report_says_why_there_is_no_scorecard_where_nothing_is_compared(
+    names: tuple[str, ...],
+    has: bool,
+    cli: Cli,  # noqa: F811
+    filled: Filled,
+    tmp_path: Path,
+) -> None:
+    """One version: of two experiments, and of one with stock and tuned settings."""
+    file = filled(names=names, skip=lambda cell: cell.version == OLD)
+    file.write_text(file.read_text().replace(f"[{OLD}, {NEW}]", f"[{NEW}]"))
+    code, out, err = cli("campaign", "report", file, "-o", tmp_path / "all.html")
+    worst, _, _ = cli("suite", tmp_path / "store", "-o", tmp_path / "suite.html")
+    assert code == worst and not err and (tmp_path / "all-trend.html").is_file()
+    assert [(tmp_path / f"all-scorecard.{kind}").is_file() for kind in ("html", "json")] == [has, has]
+    why = "no scorecard: each experiment of this campaign has one version, one topology and one profile"
+    instead = f"of this alone it is made by: opensearch-chaos scorecard {file}\n"
+    assert [why in out, out.endswith(instead)] == [not has, not has]
 
 
 def test_nothing_committed_is_no_page(cli: Cli, filled: Filled, tmp_path: Path) -> None:  # noqa: F811
@@ -179,6 +225,7 @@ def test_the_scorecard_names_the_regression_first(cli: Cli, filled: Filled, tmp_
         assert said in html, said
     data = json.loads(page.with_suffix(".json").read_text())
     assert data["outcome"] == "weakness" and len(data["runs"]) == 29
+    assert {run["run"] for run in data["runs"]} == {f"run-{run['cell'][:12]}" for run in data["runs"]}
     assert data["changes"][0]["change"] == "regression"
     assert all(each["plan_hash"] and each["record_hash"] for each in data["runs"])
 
@@ -354,3 +401,53 @@ def test_without_dask_a_campaign_runs_here_and_a_scheduler_is_refused(
     assert cli("campaign", "run", file)[0] == 0 and len(worked) == 2
     code, _, err = cli("campaign", "run", file, "--scheduler", "tcp://127.0.0.1:8786")
     assert code == Exit.USAGE and "pip install 'opensearch-chaos[dask]'" in err and len(worked) == 2
+
+
+@pytest.mark.parametrize(
+    ("store", "says"),
+    [
+        ("afile", "store afile: afile is a file, and a folder was expected"),
+        ("afile/below", "store afile/below: afile is a file"),
+        ("http://host/x", "only folders and s3:// can be proven to refuse a second create; name a folder"),
+    ],
+)
+def test_a_store_that_cannot_be_one_is_told_with_its_place(
+    store: str,
+    says: str,
+    cli: Cli,  # noqa: F811
+    filled: Filled,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where the file names it; an option has no place."""
+    file = filled(skip=lambda cell: True, names=("zone-network-slowdown",))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "afile").touch()
+    code, _, err = cli("campaign", "status", file, "--store", store)
+    assert code == Exit.USAGE and err.startswith(f"opensearch-chaos: {says}" if "http" not in store else "")
+    file.write_text(file.read_text().replace(f"store: {tmp_path}/store", f"store: {store}"))
+    for command in (("campaign", "plan"), ("campaign", "report"), ("scorecard",)):
+        code, _, err = cli(*command, file)
+        assert code == Exit.USAGE and "stand-in.yaml:4:8: store" in err and says in err, err
+    code, _, err = cli("campaign", "plan", file, "--store", "")
+    assert code == Exit.USAGE and "--store is empty" in err
+
+
+def test_a_shipped_campaign_is_found_by_every_command(
+    cli: Cli,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As from a wheel, where there is no folder of experiments."""
+    monkeypatch.chdir(tmp_path)
+    name = "experiments/campaigns/no-fault.yaml"
+    for command in (("campaign", "report"), ("scorecard",)):
+        code, _, err = cli(*command, name)
+        assert code == Exit.USAGE and f"{name}: the one that comes with opensearch-chaos" in err
+        assert "is committed yet" in err and "campaign run" in err
+
+
+def test_a_key_of_no_cell_names_the_command_that_lists_them(cli: Cli, filled: Filled) -> None:  # noqa: F811
+    file = filled(skip=lambda cell: True, names=("zone-network-slowdown",))
+    code, _, err = cli("campaign", "rerun", file, "zzz")
+    assert code == Exit.USAGE and f"list them with: opensearch-chaos campaign status {file} --cells" in err

@@ -23,7 +23,7 @@ from chaos.campaign.dask_cluster import Tls, check
 from chaos.campaign.dask_order import RESOURCE
 from chaos.campaign.matrix import Shard
 from chaos.commands import campaign
-from chaos.commands.campaign import loaded
+from chaos.commands.campaign_runs import loaded
 from chaos.definitions.campaign import load_campaign
 
 PAGE = (ROOT / "docs" / "campaigns.md").read_text()
@@ -44,10 +44,24 @@ def shards(command: str, **variables: str) -> str:
 
 def test_the_campaign_of_the_page_loads(tmp_path: Path) -> None:
     folder = ROOT / "experiments" / "campaigns"
-    text = block("kind: campaign").replace("../", f"{folder.parent}/")
+    text = block("name: two-releases").replace("../", f"{folder.parent}/")
     file = tmp_path / "two-releases.yaml"
     file.write_text(text)
     assert len(loaded(file).cells) == 4 * 2 * 5
+
+
+def test_the_first_campaign_of_the_page_is_what_its_commands_say(tmp_path: Path) -> None:
+    text = block("name: two-by-two").replace("../", f"{ROOT / 'experiments'}/")
+    file = tmp_path / "two-by-two.yaml"
+    file.write_text(text)
+    commands = block("campaign plan experiments/campaigns/two-by-two.yaml")
+    (cells,) = re.findall(r"campaign plan .*# (\d+) cells", commands)
+    assert len(loaded(file).cells) == int(cells) == 2 * 2 * 5
+    named = re.findall(r"opensearch-chaos campaign (\w+) (\S+)", commands)
+    assert [command for command, _ in named] == ["plan", "run", "status", "report"] and {*campaign.COMMANDS} >= {
+        command for command, _ in named
+    }
+    assert {path for _, path in named} == {"experiments/campaigns/two-by-two.yaml"}
 
 
 @pytest.mark.parametrize("number", range(4))
