@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 # suite again, and each worker of pytest all tests (28 s of processor time instead of 7).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo fis-demo unit test test-full test-docker smoke chaos staging staging-down staging-kubernetes staging-kubernetes-down setup doctor lint lock clean host-deb
+.PHONY: help demo fis-demo unit test test-full test-docker test-kubernetes smoke chaos staging staging-down staging-kubernetes staging-kubernetes-down setup doctor lint lock clean host-deb
 
 help:
 	@echo "make demo       start a real three-zone cluster, slow one zone's network, judge, write a report (needs root)"
@@ -20,6 +20,7 @@ help:
 	@echo "make test       unit and cluster tests (needs root for the cluster tests; at most 20 minutes on 2 cores)"
 	@echo "make test-full  everything, experiments included"
 	@echo "make test-docker  the tests of docker labs; installs and starts an engine where there is none (Debian, root)"
+	@echo "make test-kubernetes  the tests of a Kubernetes box (root; hours); KUBERNETES_TESTS=sample: a few of them, some 10 minutes"
 	@echo "make smoke      the short experiments: pytest -m 'chaos and smoke'"
 	@echo "make staging    a staging cluster in a box, to try things on as if it were yours (root, haproxy, sshd, sudo, nft); make staging-down"
 	@echo "make staging-kubernetes  a Kubernetes cluster in a box, with OpenSearch on it (root; docs/kubernetes.md); make staging-kubernetes-down"
@@ -58,14 +59,18 @@ junit = $(if $(JUNIT),--junitxml=$(JUNIT)/$(1).xml -o junit_family=xunit2)
 pytest-parts = status=0; \
 	$(BIN)/python -m pytest $(UNIT) -m $(1) -n $(WORKERS) --dist worksteal $(call junit,unit) $(PYTEST_ARGS) || status=1; \
 	$(BIN)/python -m pytest $(UNIT:%=--ignore=%) -m $(1) $(call junit,cluster) $(PYTEST_ARGS) || status=1; \
+	$(2) \
 	exit $$status
+# What make test says last, whatever came before it.
+left-out = echo "left out: the tests of the Kubernetes box, because they take hours (and root, and 6 GiB of memory)." \
+	"All of them: make test-kubernetes. A few of them: make test-kubernetes KUBERNETES_TESTS=sample";
 
 # what needs neither a cluster nor one of our own programs
 unit: $(READY)
 	$(BIN)/python -m pytest tests/unit -m "not full" -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 test: $(READY)
-	$(call pytest-parts,"not full and not docker")
+	@$(call pytest-parts,"not full and not docker",$(left-out))
 
 test-full: export HYPOTHESIS_ALL := 1
 test-full: $(READY)
@@ -76,6 +81,11 @@ test-full: $(READY)
 DOCKER_TESTS ?= docker
 test-docker: $(READY)
 	$(BIN)/python tests/docker/engine.py $(BIN)/python -m pytest -m "$(DOCKER_TESTS)" tests/docker $(PYTEST_ARGS)
+
+# root, and what docs/kubernetes.md says that a box needs; each module brings its box up and takes it away
+KUBERNETES_TESTS ?= kubernetes
+test-kubernetes: $(READY)
+	$(BIN)/python -m pytest -m "$(KUBERNETES_TESTS)" tests/cluster/test_*kube*.py $(PYTEST_ARGS)
 
 smoke: $(READY)
 	$(BIN)/python -m pytest -m "chaos and smoke" -v $(PYTEST_ARGS)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from chaos.base.errors import InvalidInput
+from chaos.commands.common import Definitions
 
 if TYPE_CHECKING:
     from chaos.definitions.existing import Existing
@@ -21,7 +22,7 @@ On = Annotated[Path, typer.Option("--on", help="The target's file, such as topol
 
 
 def kubernetes_policy(
-    experiments: Annotated[list[Path], typer.Argument(help="Experiments that are to run there.")],
+    experiments: Definitions,
     on: On,
     subject: Annotated[
         str, typer.Option(help="Who gets it: a service account of the namespace, or user:NAME.")
@@ -44,10 +45,19 @@ def kubernetes_policy(
     needed = needed_by(target, [load_experiment(path) for path in experiments])
     yaml = YAML()
     yaml.explicit_start = True
+    print(f"# for {whom(pods.namespace, subject)}")
     for each in needed:
         print(f"# {each.says}: {each.why}")
     for item in rights.manifests(pods.namespace, needed, subject):
         yaml.dump(json.loads(json.dumps(item)), sys.stdout)
+
+
+def whom(namespace: str, subject: str) -> str:
+    """Who gets the rights, in words; of a service account also how it is made, for a binding needs none to be there."""
+    if subject.startswith("user:"):
+        return f"the user {subject.removeprefix('user:')}"
+    made = f"kubectl --namespace {namespace} create serviceaccount {subject}"
+    return f"the service account {subject} of namespace {namespace} ({made})"
 
 
 def needed_by(target: Existing, experiments: Iterable[Experiment]) -> list[Right]:

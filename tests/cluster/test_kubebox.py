@@ -14,7 +14,7 @@ from kubekit import Command, left, named, picture
 
 from chaos.base.waiting import wait_until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.full]
+pytestmark = [pytest.mark.cluster, pytest.mark.full, pytest.mark.kubernetes]
 UP_SECONDS = 900
 """The first time the programs are built."""
 

@@ -34,6 +34,9 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--liveness", metavar="PATH", help="have kubelets ask nodes for it and end those whose answer is "
                     "not well, for example '/_cluster/health?wait_for_status=green&timeout=1s'; default: as the chart "
                     "has it, none")  # fmt: skip
+    up.add_argument("--startup", metavar="PATH", help="have kubelets take a node for started once this answers well, "
+                    "for example '/_cluster/health?wait_for_status=green&timeout=1s', so that rollouts wait for it; "
+                    "default: once its port is open")  # fmt: skip
     up.set_defaults(does=_up)
     for name, does, message in (
         ("down", _down, "take all of it away"),
@@ -42,6 +45,10 @@ def _parser() -> argparse.ArgumentParser:
         ("counts", _counts, "print what the application and the neighbours have counted, as JSON"),
     ):
         commands.add_parser(name, help=message).set_defaults(does=does)
+    sample = commands.add_parser("sample", help="run a few of its tests in a box of their own, as CI does: exit code "
+                                 "69 where they are left out, and one line says why")  # fmt: skip
+    sample.add_argument("--passed", type=float, default=0.0, metavar="SECONDS", help="since CI began; default 0")
+    sample.set_defaults(does=_sample)
     return parser
 
 
@@ -52,7 +59,8 @@ def _up(given: argparse.Namespace) -> None:
     reporter = Reporter()
     box = Box(given.name)
     try:
-        new = box.up(reporter, searches=given.searches, writes=given.writes, liveness=given.liveness)
+        probes = {"liveness": given.liveness, "startup": given.startup}
+        new = box.up(reporter, searches=given.searches, writes=given.writes, **probes)
     finally:
         reporter.close()
     away = "make staging-kubernetes-down" if given.name == NAME else f"python tests/kubebox --name {given.name} down"
@@ -99,6 +107,12 @@ def _parts(given: argparse.Namespace) -> None:
     made = parts.ensure(lambda line: print(line, flush=True))
     for name, path in sorted(made.programs.items()):
         print(f"{name}: {path}")
+
+
+def _sample(given: argparse.Namespace) -> int:
+    from kubebox import sample
+
+    return sample.run(given.passed)
 
 
 def _counts(given: argparse.Namespace) -> None:

@@ -95,11 +95,18 @@ class Box:
     # ---- up ----------------------------------------------------------------------------------------------
 
     def up(
-        self, reporter: Reporter, *, searches: float = 10.0, writes: float = 5.0, liveness: str | None = None
+        self,
+        reporter: Reporter,
+        *,
+        searches: float = 10.0,
+        writes: float = 5.0,
+        liveness: str | None = None,
+        startup: str | None = None,
     ) -> bool:
         """Bring it up; False where it was up. On any failure, or a signal, nothing is left.
 
-        ``searches``, ``writes``: of the application, a second. ``liveness``: see :class:`manifests.Started`.
+        ``searches``, ``writes``: of the application, a second. ``liveness``, ``startup``: see
+        :class:`manifests.Started`.
         """
         refuse_unready()
         with paths.locked(self.lock()):
@@ -113,7 +120,7 @@ class Box:
             stop = Stop()
             with signals(stop, reporter):
                 try:
-                    self._up(made, reporter, stop, searches, writes, liveness)
+                    self._up(made, reporter, stop, searches, writes, liveness, startup)
                 except BaseException:
                     reporter.status("taking the box away again")
                     _raise_if(self._away())
@@ -121,7 +128,14 @@ class Box:
         return True
 
     def _up(
-        self, made: Parts, reporter: Reporter, stop: Stop, searches: float, writes: float, liveness: str | None
+        self,
+        made: Parts,
+        reporter: Reporter,
+        stop: Stop,
+        searches: float,
+        writes: float,
+        liveness: str | None,
+        startup: str | None,
     ) -> None:
         begun = time.monotonic()
         self._files(made)
@@ -151,7 +165,7 @@ class Box:
             for name, folder in self.layout.volumes(each.zone).items()
         }
         _create(api, manifests.volumes(folders))
-        started = manifests.Started(made.command, made.opensearch_name, made.preload, liveness)
+        started = manifests.Started(made.command, made.opensearch_name, made.preload, liveness, startup)
         _create(api, manifests.opensearch(made.version, started))
         self._await_opensearch(api, stop)
         _create(api, manifests.shop(searches, writes))

@@ -69,13 +69,15 @@ class Started:
     """How a node's container is started. ``command``: in the ``image``; ``preload``: a library before all others.
 
     ``liveness``: a path of OpenSearch that the kubelet asks, and where it gets no good answer it ends the container;
-    None: nothing, as the chart has it.
+    None: nothing, as the chart has it. ``startup``: a path that it asks until the first good answer: before that the
+    pod is not ready, and a rollout waits; None: whether the port is open, as the chart has it.
     """
 
     command: Sequence[str]
     image: str
     preload: str | None
     liveness: str | None = None
+    startup: str | None = None
 
 
 def opensearch(version: str, started: Started) -> list[Object]:
@@ -194,7 +196,8 @@ def _container(group: Group, started: Started) -> Object:
     ]
     loaded = [{"name": "LD_PRELOAD", "value": started.preload}] if started.preload else []
     probe = {"tcpSocket": {"port": HTTP}, "timeoutSeconds": 3}
-    asked = {"httpGet": {"path": started.liveness, "port": HTTP}, "timeoutSeconds": 3, "periodSeconds": 10}
+    asked = {**_get(started.liveness), "periodSeconds": 10}
+    first = _get(started.startup) if started.startup else probe
     java, *rest = started.command
     return {
         "name": "opensearch",
@@ -207,11 +210,16 @@ def _container(group: Group, started: Started) -> Object:
         "env": environment + loaded,
         "ports": [{"name": "http", "containerPort": HTTP}, {"name": "transport", "containerPort": TRANSPORT}],
         "resources": {"requests": {"cpu": "200m", "memory": "100Mi"}},
-        "startupProbe": {**probe, "initialDelaySeconds": 5, "periodSeconds": 10, "failureThreshold": 30},
+        "startupProbe": {**first, "initialDelaySeconds": 5, "periodSeconds": 10, "failureThreshold": 30},
         "readinessProbe": {**probe, "periodSeconds": 5, "failureThreshold": 3},
         **({"livenessProbe": asked} if started.liveness else {}),
         "volumeMounts": [{"name": group.full_name, "mountPath": f"{HOME}/data"}],
     }
+
+
+def _get(path: str | None) -> Object:
+    """A probe that asks for a path of OpenSearch."""
+    return {"httpGet": {"path": path, "port": HTTP}, "timeoutSeconds": 3}
 
 
 def heap(group: Group) -> list[str]:

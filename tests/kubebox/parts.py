@@ -35,6 +35,8 @@ from kubebox import images
 SOURCES = Path(__file__).parent / "go"
 PACKAGES = Path(__file__).with_name("packages.lock.json")
 SHIM = Path(__file__).with_name("nofile.c")
+BUILT = ("pods", "kubernetes", "coredns")
+"""Programs of ``go/``."""
 KUBERNETES_VERSION = "1.34.4"
 COREDNS = "github.com/coredns/coredns v1.14.7"
 OLDEST_GO = (1, 25)
@@ -90,7 +92,7 @@ def ensure(says: Callable[[str], None]) -> Parts:
         fetch.open_folder(folder())
         with paths.locked(folder() / ".lock"):
             unpacked = packages(says)
-            built = {name: built_program(name, says) for name in ("pods", "kubernetes", "coredns")}
+            built = {name: built_program(name, says) for name in BUILT}
             pods = _pods_image(built["pods"], says)
             helper = _helper_image(says)
             image, noted = _opensearch_image(says)
@@ -121,10 +123,20 @@ def key(files: Sequence[Path], *more: str) -> str:
     return digest.hexdigest()[:12]
 
 
+def _place(name: str) -> Path:
+    """Where the cache has the program of ``go/<name>`` that is built from these sources."""
+    sources = [file for file in (SOURCES / name).iterdir() if file.suffix in (".go", ".mod", ".sum")]
+    return folder() / f"{name}-{key(sources, STAMPS.get(name, ''))}" / name
+
+
+def are_built() -> bool:
+    """Whether the cache has all programs that are built here, which takes minutes."""
+    return all(_place(name).exists() for name in BUILT)
+
+
 def built_program(name: str, says: Callable[[str], None]) -> Path:
     """The program of ``go/<name>``, built where the cache has none of these sources."""
-    sources = [file for file in (SOURCES / name).iterdir() if file.suffix in (".go", ".mod", ".sum")]
-    target = folder() / f"{name}-{key(sources, STAMPS.get(name, ''))}" / name
+    target = _place(name)
     if not target.exists():
         go = _go(says)
         says(f"building {name} with {go} (once; Kubernetes takes some four minutes of two processors)")

@@ -23,8 +23,10 @@ PROGRAMS = {
 COMMAND = ("/jdk/bin/java", "-cp", "/lib/x.jar", "Main")
 
 
-def objects(preload: str | None = None, liveness: str | None = None) -> list[manifests.Object]:
-    return manifests.opensearch("3.8.0", manifests.Started(COMMAND, "image:3.8.0", preload, liveness))
+def objects(
+    preload: str | None = None, liveness: str | None = None, startup: str | None = None
+) -> list[manifests.Object]:
+    return manifests.opensearch("3.8.0", manifests.Started(COMMAND, "image:3.8.0", preload, liveness, startup))
 
 
 def of_kind(kind: str) -> list[manifests.Object]:
@@ -43,6 +45,18 @@ def test_kubelets_ask_for_a_path_where_one_is_named_and_else_only_for_the_port()
         asked = [container(each).get("livenessProbe") for each in sets]
         assert len(sets) == 2
         assert asked == [None, None] if path is None else all(each["httpGet"]["path"] == path for each in asked if each)
+
+
+def test_a_node_counts_as_started_by_its_port_or_by_a_path_that_is_named_and_stays_ready_by_its_port() -> None:
+    for path in (None, "/_cluster/health?wait_for_status=green"):
+        sets = [each for each in objects(startup=path) if each["kind"] == "StatefulSet"]
+        assert len(sets) == 2
+        for each in map(container, sets):
+            probe = each["startupProbe"]
+            asked = probe.get("tcpSocket"), probe.get("httpGet")
+            assert asked == (({"port": 9200}, None) if path is None else (None, {"path": path, "port": 9200}))
+            assert probe["failureThreshold"] * probe["periodSeconds"] == 300
+            assert "tcpSocket" in each["readinessProbe"] and "livenessProbe" not in each
 
 
 def test_networks_of_a_box_do_not_overlap() -> None:

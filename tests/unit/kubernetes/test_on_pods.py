@@ -298,6 +298,22 @@ def test_the_policy_is_what_those_experiments_need(lab: ExistingTarget, tmp_path
     kinds = [each["kind"] for each in YAML(typ="safe").load_all(done.stdout)]
     assert kinds == ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"]
     assert "patch" in done.stdout and "delete" not in done.stdout
+    assert done.stdout.startswith(
+        "# for the service account opensearch-chaos of namespace search "
+        "(kubectl --namespace search create serviceaccount opensearch-chaos)\n"
+    )
+
+
+def test_the_policy_takes_names_of_shipped_experiments_and_says_which_user_it_is_for(
+    lab: ExistingTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = ["kubernetes", "policy", "data-node-kill", "--on", str(lab.target.file), "--subject", "user:anna"]
+    done = CliRunner().invoke(app, given)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("# for the user anna\n") and "the one that comes with" in done.stderr
+    (bound, _) = [each for each in YAML(typ="safe").load_all(done.stdout) if each["kind"].endswith("Binding")]
+    assert bound["subjects"] == [{"kind": "User", "name": "anna", "apiGroup": "rbac.authorization.k8s.io"}]
 
 
 # ---- meanwhile ---------------------------------------------------------------------------------------------------
