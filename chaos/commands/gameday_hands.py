@@ -32,8 +32,8 @@ name: gameday-drill
 description: "A stop while a harmless fault is in effect."
 topology: {topology}
 load:
-  read:  {{rate: 1/s, good: ok within 10s}}
-  write: {{rate: 1/s, good: ok within 10s}}
+  read:  {{rate: 1/s, good: ok within 5s}}
+  write: {{rate: 1/s, good: ok within 5s}}
   documents: 20
 phases:
   drill: {{for: 10m, inject: {{settings.change: {{scope: index, settings: {{refresh_interval: 7s}}}}}}}}

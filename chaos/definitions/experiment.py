@@ -347,6 +347,17 @@ class Client(Strict):
         """HTTP requests that one request of the load may become: opensearch-py tries again three times."""
         return 4 if self.kind == "opensearch-py" else 1
 
+    def unseen(self, good: Duration) -> str | None:
+        """Why no request is good as late as that, in words: it was given up before. None where it may be."""
+        longest = self.timeout * self.attempts
+        if good <= longest:
+            return None
+        times = "" if self.attempts == 1 else f" {self.attempts} times"
+        return (
+            f"nothing can be good after {good.text}: clients wait {self.timeout.text}{times} for an answer. Expected at "
+            f"most {longest:g}s, or load.client.timeout of {good / self.attempts:g}s or more"
+        )
+
     @model_validator(mode="after")
     def _node_if_pinned(self) -> Client:
         if not self.verify_health_checks and self.kind != "load-balancer":

@@ -58,8 +58,8 @@ EXPERIMENT = """apiVersion: opensearch-chaos/v1
 name: there
 topology: 3az-standby
 load:
-  read:  {rate: 20/s, good: ok within 8s}
-  write: {rate: 20/s, good: ok within 8s}
+  read:  {rate: 20/s, good: ok within 5s}
+  write: {rate: 20/s, good: ok within 5s}
   documents: 100
 phases:
   healthy: {for: 3s}

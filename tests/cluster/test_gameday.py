@@ -36,8 +36,8 @@ HEAD = """apiVersion: opensearch-chaos/v1
 name: NAME
 topology: 3az
 load:
-  read:  {rate: 10/s, good: ok within 8s}
-  write: {rate: 10/s, good: ok within 8s}
+  read:  {rate: 10/s, good: ok within 5s}
+  write: {rate: 10/s, good: ok within 5s}
   documents: 50
 phases:
   healthy: {for: 5s}

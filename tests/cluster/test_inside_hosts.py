@@ -20,8 +20,8 @@ HEAD = """apiVersion: opensearch-chaos/v1
 name: inside-hosts
 topology: box-disks
 load:
-  read:  {rate: 5/s, good: ok within 8s}
-  write: {rate: 10/s, good: ok within 8s}
+  read:  {rate: 5/s, good: ok within 5s}
+  write: {rate: 10/s, good: ok within 5s}
   documents: 50
 phases:
   healthy:  {for: 2s}

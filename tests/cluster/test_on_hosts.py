@@ -31,8 +31,8 @@ HEAD = """apiVersion: opensearch-chaos/v1
 name: on-hosts
 topology: 3az
 load:
-  read:  {rate: 10/s, good: ok within 8s}
-  write: {rate: 5/s, good: ok within 8s}
+  read:  {rate: 10/s, good: ok within 5s}
+  write: {rate: 5/s, good: ok within 5s}
   documents: 50
 phases:
   healthy:  {for: 2s}

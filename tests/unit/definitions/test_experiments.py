@@ -760,6 +760,20 @@ MEANING = {
             "forced awareness, as OpenSearch wants it"
         ],
     ),
+    "later than clients wait": (
+        [(READ, READ.replace("100ms", "8s"))],
+        [
+            "5:30: nothing can be good after 8s: clients wait 5s for an answer. Expected at most 5s, or "
+            "load.client.timeout of 8s or more"
+        ],
+    ),
+    "later than clients wait four times": (
+        [(READ, READ.replace("100ms", "21s")), ("phases:", "  client: {kind: opensearch-py}\nphases:")],
+        [
+            "5:30: nothing can be good after 21s: clients wait 5s 4 times for an answer. Expected at most 20s, or "
+            "load.client.timeout of 5.25s or more"
+        ],
+    ),
     "zones of clients": (
         [("phases:", "  client: {kind: pinned, node: a-dtaa, zones: [a, q]}\nphases:")],
         [
