@@ -123,9 +123,9 @@ def _load(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:
         says = f"topology {topology.name} has no certificates: expected security there, or this left out"
         yield Problem(("load", "client", "verify_health_checks"), says)
     for name, given in file.load.every.items():
-        if given.good is not None and given.retry is None and given.client is None:
-            if (says := client.unseen(given.good)) is not None:
-                yield Problem((*file.load.place(name), "good"), says)
+        asked_once = given.retry is None and given.client is None
+        if given.good is not None and asked_once and (says := client.unseen(given.good)) is not None:
+            yield Problem((*file.load.place(name), "good"), says)
 
 
 def _operations(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:

@@ -354,8 +354,8 @@ class Client(Strict):
             return None
         times = "" if self.attempts == 1 else f" {self.attempts} times"
         return (
-            f"nothing can be good after {good.text}: clients wait {self.timeout.text}{times} for an answer. Expected at "
-            f"most {longest:g}s, or load.client.timeout of {good / self.attempts:g}s or more"
+            f"nothing can be good after {good.text}: clients wait {self.timeout.text}{times} for an answer. Expected "
+            f"at most {longest:g}s, or load.client.timeout of {good / self.attempts:g}s or more"
         )
 
     @model_validator(mode="after")

@@ -97,6 +97,7 @@ WRONG = {
     "twice": (["read=1s", "read=2s"], "given twice"),
     "one and both": (["read=1s", "2s"], "given twice"),
     "both and one": (["2s", "read=1s"], "given twice"),
+    "later than clients wait": (["read=8s"], "nothing can be good after 8s"),
 }
 
 
