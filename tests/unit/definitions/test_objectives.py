@@ -140,7 +140,7 @@ def test_the_hash_is_of_the_objectives_in_force_whoever_gave_them(tmp_path: Path
     assert "good_in_file" in other.to_json() and objectives.sentences(stated) == []
 
 
-@given(st.lists(st.sampled_from(["read", "write"]), unique=True), st.integers(1, 10_000))
+@given(st.lists(st.sampled_from(["read", "write"]), unique=True), st.integers(1, 5_000))
 def test_the_command_that_repeats_a_run_gives_the_same_plan(
     tmp_path_factory: pytest.TempPathFactory, operations: list[str], milliseconds: int
 ) -> None:
