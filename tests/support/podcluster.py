@@ -13,9 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from apiserver import SETS, Server
+from fakes import ROOT
 
 from chaos.commands.on_kubernetes import Where, drafted
 from chaos.definitions.existing import Existing, load_existing
+from chaos.registry import load_experiment
+from chaos.targets.existing import mapping
+from chaos.targets.existing.seen import seen_of
+from chaos.targets.existing.target import ExistingTarget
 
 UUID, NAME, VERSION = "wIIGSa4PQIyKYzcvn_m1Ag", "opensearch-cluster", "3.8.0"
 
@@ -118,3 +123,15 @@ def _one(cluster: Cluster, pod: str) -> Iterator[tuple[str, int]]:
 def written(where: Where, folder: Path) -> Existing:
     """The target as it is drafted."""
     return load_existing(drafted(where, folder, "box", None, {}))
+
+
+def with_helpers(where: Where, folder: Path, image: str, run: str) -> ExistingTarget:
+    """The target with an image for helper pods in its file, for a run of this name."""
+    written(where, folder)
+    file = next((folder / "topologies" / "existing").glob("*.yaml"))
+    file.write_text(file.read_text().replace("\n  forward:", f"\n  helper: {image}\n  forward:", 1))
+    target = load_existing(file)
+    needed = load_experiment(ROOT / "experiments" / "data-node-kill.yaml").topology
+    made = ExistingTarget(target, mapping.mapped(needed, target.written, seen_of(target)).topology)
+    made.run = run
+    return made

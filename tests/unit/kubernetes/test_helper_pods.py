@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from apiserver import SETS, Server
 from fakes import ROOT, Shown
-from podcluster import Cluster, written
+from podcluster import Cluster, with_helpers, written
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
@@ -73,14 +73,7 @@ class Programs:
 
 @pytest.fixture
 def lab(cluster: Cluster, where: Where, state: Path) -> ExistingTarget:
-    written(where, state)
-    file = next((state / "topologies" / "existing").glob("*.yaml"))
-    file.write_text(file.read_text().replace("\n  forward:", f"\n  helper: {IMAGE}\n  forward:", 1))
-    target = load_existing(file)
-    needed = load_experiment(ROOT / "experiments" / "data-node-kill.yaml").topology
-    made = ExistingTarget(target, mapping.mapped(needed, target.written, seen_of(target)).topology)
-    made.run = RUN
-    return made
+    return with_helpers(where, state, IMAGE, RUN)
 
 
 @pytest.fixture

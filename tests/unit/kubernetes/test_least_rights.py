@@ -10,21 +10,18 @@ from typing import Any
 import pytest
 from apiserver import SETS, Server
 from fakes import ROOT, Shown
-from podcluster import Cluster, written
+from podcluster import Cluster, with_helpers
 from shipped import EXPERIMENTS
 from unit.kubernetes.test_helper_pods import IMAGE, RUN, Programs
 
 from chaos.commands.on_kubernetes import Where
-from chaos.definitions.existing import load_existing
 from chaos.faults.fault import Fault
 from chaos.kubernetes import rights
 from chaos.kubernetes.rights import Right
 from chaos.providers.kubernetes import PROVIDER
 from chaos.registry import FAULTS, PROVIDERS, load_experiment, ready
 from chaos.run import on_target
-from chaos.targets.existing import mapping
 from chaos.targets.existing.hosts import named
-from chaos.targets.existing.seen import seen_of
 from chaos.targets.existing.target import ExistingTarget
 
 DATA, MANAGER = f"{SETS[1]}-1", f"{SETS[0]}-1"
@@ -37,14 +34,7 @@ PATH = re.compile(r"/apis?/(?:[a-z.]+/)?v1/(?:namespaces/search/)?([a-z]+)(?:/([
 
 @pytest.fixture
 def lab(cluster: Cluster, where: Where, state: Path) -> ExistingTarget:
-    written(where, state)
-    file = next((state / "topologies" / "existing").glob("*.yaml"))
-    file.write_text(file.read_text().replace("\n  forward:", f"\n  helper: {IMAGE}\n  forward:", 1))
-    target = load_existing(file)
-    needed = load_experiment(ROOT / "experiments" / "data-node-kill.yaml").topology
-    made = ExistingTarget(target, mapping.mapped(needed, target.written, seen_of(target)).topology)
-    made.run = RUN
-    return made
+    return with_helpers(where, state, IMAGE, RUN)
 
 
 def taken(asked: Iterable[str]) -> set[str]:
