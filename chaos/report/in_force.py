@@ -139,6 +139,7 @@ UNKNOWN = (
     "explicit-ids",
     "watermarks",
     "store-room",
+    "store-latency",
     "headroom",
     "investigate",
     "look-at-the-log",
