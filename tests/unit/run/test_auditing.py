@@ -67,7 +67,7 @@ def looking(folder: Path, monkeypatch: pytest.MonkeyPatch, sheet: Sheet | Except
             raise sheet
         return sheet
 
-    monkeypatch.setattr(module.audited, "of_lab", read)
+    monkeypatch.setattr(module.of_cluster, "of_lab", read)
     there = SimpleNamespace(lab=SimpleNamespace(target=target(*refuse)), began=False)
     return execution(folder, there=there, folder=folder)
 
@@ -88,7 +88,7 @@ def test_a_refused_run_changes_nothing_and_leaves_no_folder(tmp_path: Path, monk
     made, _ = refused_run(tmp_path, monkeypatch, began=False)
     reached: list[str] = []
     made.load_on = lambda: reached.append("load")
-    monkeypatch.setattr(module.audited, "of_lab", lambda *_, **__: PLANTED)
+    monkeypatch.setattr(module.of_cluster, "of_lab", lambda *_, **__: PLANTED)
     made.there.lab = SimpleNamespace(target=target("left.allocation"))
     del made.look_for_leftovers
     with pytest.raises(InvalidInput, match=r"left\.allocation is fail"):
