@@ -124,8 +124,8 @@ def _load(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:
         yield Problem(("load", "client", "verify_health_checks"), says)
     for name, given in file.load.every.items():
         asked_once = given.retry is None and given.client is None
-        if given.good is not None and asked_once and (says := client.unseen(given.good)) is not None:
-            yield Problem((*file.load.place(name), "good"), says)
+        if given.good is not None and asked_once and (late := client.unseen(given.good)) is not None:
+            yield Problem((*file.load.place(name), "good"), late)
 
 
 def _operations(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:

@@ -256,7 +256,9 @@ def test_the_tests_that_are_chosen_are_there_and_use_the_box_that_is_given() -> 
 
 
 def test_make_test_says_at_its_end_what_it_has_left_out() -> None:
-    done = subprocess.run(["make", "--no-print-directory", "-n", "test"], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["make", "--no-print-directory", "-n", "test"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     last = done.stdout.rstrip().rpartition("|| status=1;")[2]
     assert "left out: the tests of the Kubernetes box, because" in last and "make test-kubernetes" in last
     assert last.endswith("exit $status")
