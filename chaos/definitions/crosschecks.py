@@ -123,8 +123,7 @@ def _load(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:
         says = f"topology {topology.name} has no certificates: expected security there, or this left out"
         yield Problem(("load", "client", "verify_health_checks"), says)
     for name, given in file.load.every.items():
-        asked_once = given.retry is None and given.client is None
-        if given.good is not None and asked_once and (late := client.unseen(given.good)) is not None:
+        if given.good is not None and (late := client.unseen(given.good, given)) is not None:
             yield Problem((*file.load.place(name), "good"), late)
 
 

@@ -347,10 +347,11 @@ class Client(Strict):
         """HTTP requests that one request of the load may become: opensearch-py tries again three times."""
         return 4 if self.kind == "opensearch-py" else 1
 
-    def unseen(self, good: Duration) -> str | None:
-        """Why no request is good as late as that, in words: it was given up before. None where it may be."""
+    def unseen(self, good: Duration, operation: OperationFile | Operation) -> str | None:
+        """Why no request of an operation is good as late as that, in words: it was given up before. None where it may
+        be, as where the load or a helper sends it again."""
         longest = self.timeout * self.attempts
-        if good <= longest:
+        if good <= longest or operation.retry is not None or operation.client is not None:
             return None
         times = "" if self.attempts == 1 else f" {self.attempts} times"
         return (

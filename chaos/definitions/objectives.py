@@ -67,8 +67,7 @@ def override(experiment: Experiment, given: Mapping[str, Duration], option: str 
     stated = dict(experiment.good_in_file)
     for operation in experiment.load.operations:
         wanted = given.get(operation.name, given.get("", operation.good_within))
-        asked_once = operation.retry is None and operation.client is None
-        if wanted != operation.good_within and asked_once and (says := experiment.load.client.unseen(wanted)):
+        if wanted != operation.good_within and (says := experiment.load.client.unseen(wanted, operation)):
             raise InvalidInput(f"{option} {operation.name}={wanted.text}: {says}")
         changed.append(operation.model_copy(update={"good_within": wanted}))
         if wanted != operation.good_within and stated.setdefault(operation.name, operation.good_within) == wanted:

@@ -493,18 +493,19 @@ def advice(record: Record, findings: FindingsFile, item: FindingItem) -> tuple[R
     """
     if words.bites(item):
         return ()
-    useless = _useless(record, findings, item.get("op"), item.get("phase"))
-    offered = meanings().advice(item["metric"], causes(record, findings, item["phase"]))
+    kinds = causes(record, findings, item["phase"])
+    useless = _useless(record, kinds, item.get("op"), item.get("phase"))
+    offered = meanings().advice(item["metric"], kinds)
     lost = unplaced(record, item["phase"]) if item["metric"] == "until" and item["phase"] else []
     if any(LAST_FAILED in each for each in lost):
         offered = (meanings().remedies[ASK_WHY], *(each for each in offered if each.id != ASK_WHY))
     return tuple(each for each in offered if each.id not in useless)
 
 
-def _useless(record: Record, findings: FindingsFile, op: str | None, phase: str | None) -> frozenset[str]:
+def _useless(record: Record, kinds: Sequence[str], op: str | None, phase: str | None) -> frozenset[str]:
     """The ids of the remedies that are no answer (:func:`.in_force.useless`), nor one to the faults of a phase: where a
-    service alone was broken, no node is dead or slow."""
-    faults = [kind for kind in causes(record, findings, phase) if kind in meanings().faults]
+    service alone was broken, no node is dead or slow. ``kinds``: :func:`causes` of the phase."""
+    faults = [kind for kind in kinds if kind in meanings().faults]
     services_alone = bool(faults) and all(kind.endswith(OF_SERVICE) or kind.startswith("store.") for kind in faults)
     return in_force.useless(record, op, phase) | frozenset(in_force.OF_NODES if services_alone else ())
 
@@ -694,8 +695,9 @@ def relief(record: Record, findings: FindingsFile) -> list[Remedy]:
     """What may make the time shorter in which users were not served, though nobody had asked for less."""
     found: dict[str, Remedy] = {}
     for op, phase, _ in _worst(findings):
-        useless = _useless(record, findings, op, phase)
-        for remedy in meanings().advice(f"{op}.outage", causes(record, findings, phase)):
+        kinds = causes(record, findings, phase)
+        useless = _useless(record, kinds, op, phase)
+        for remedy in meanings().advice(f"{op}.outage", kinds):
             if remedy.id not in useless:
                 found.setdefault(remedy.id, remedy)
     return list(found.values())

@@ -49,7 +49,7 @@ def test_probes_that_ask_how_the_cluster_is_end_nodes_that_are_well_and_the_run_
 
 
 @pytest.mark.parametrize("box", [ITSELF], indirect=True)
-def test_probes_that_ask_a_node_for_itself_end_nobody(box: Box, tmp_path: Path) -> None:
+def test_probes_that_ask_a_node_for_itself_end_no_node(box: Box, tmp_path: Path) -> None:
     api = box.api()
     assert wait_until(lambda: whole(api), 240, every=0.5)
     code, output = cli("run", SHIPPED, "--on", target(box, tmp_path), "--out", tmp_path / "run", "--yes", timeout=600)

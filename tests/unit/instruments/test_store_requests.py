@@ -142,8 +142,8 @@ def some_hang(share: float, *, waits: float = 1.0, later: float = 0.0) -> Any:
     return lines
 
 
-def test_requests_that_nobody_answered_are_later_than_any() -> None:
-    """Over the answered ones alone a store that answers nobody would look fast."""
+def test_unanswered_requests_are_later_than_any() -> None:
+    """Over the answered ones alone a store that answers no request would look fast."""
     few, many = run(some_hang(0.01)), run(some_hang(0.5))
     span = few.spans[0]
     fast, found = store_requests.slow(few, span), store_requests.slow(many, span)

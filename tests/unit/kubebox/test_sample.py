@@ -60,7 +60,7 @@ class Calls:
         stays: bool = False,
     ) -> tuple[int, str]:
         verb = "tests" if "pytest" in command else command[-1]
-        assert stays is (verb == "up"), "the box's processes go on, and nobody else's"
+        assert stays is (verb == "up"), "the box's processes go on, and no others"
         self.box.there = True
         self.asked.append((verb, seconds))
         self.environment = environment
@@ -215,7 +215,7 @@ def test_what_a_command_leaves_behind_stays_only_where_it_is_to_and_the_command_
                 os.waitpid(left, 0)
 
 
-def test_what_has_ended_and_is_nobody_elses_child_is_gone_while_a_command_goes_on() -> None:
+def test_an_orphan_that_has_ended_is_gone_while_a_command_goes_on() -> None:
     """As where a machine's first process reaps it: tests look whether a process is gone."""
     look = "one=$(sh -c 'sleep 0.2 >/dev/null 2>&1 & echo $!'); test -e /proc/$one && sleep 1.5 && test ! -e /proc/$one"
     with sample.owning():

@@ -143,7 +143,7 @@ def test_each_shipped_experiment_is_refused_for_every_right_that_it_lacks(lab: E
 
 
 @pytest.mark.parametrize("lacks", rights.LOOKING, ids=lambda each: each.resource)
-def test_whoever_may_not_look_is_refused_by_name(lab: ExistingTarget, there: Server, lacks: Right) -> None:
+def test_a_user_who_may_not_look_is_refused_by_name(lab: ExistingTarget, there: Server, lacks: Right) -> None:
     path = ROOT / "experiments" / "data-node-kill.yaml"
     asked = load_experiment(path).model_copy(update={"topology": lab.topology})
     there.denied = {(lacks.verb, lacks.resource)}
