@@ -1,4 +1,5 @@
-"""Runaway queries: searches of an index of the fault's own, so many at a time for as long as the fault holds.
+"""Runaway queries: searches of an index of the fault's own, so many at a time for as long as the fault holds, or a new
+one at a fixed interval until so many run.
 
 Each loops for each document and so takes seconds of a processor; it ends by itself, since documents and rounds are
 bounded. They are known by the name of their index, which stands in the tasks that a node shows.
@@ -69,11 +70,18 @@ def cancel(cluster: Cluster, index: str) -> int | None:
 
 
 class Runaway:
-    """A worker: ``queries`` searches at a time, to the nodes in turn; each is sent again when it was answered."""
+    """A worker: ``queries`` searches at a time at most, to the nodes in turn.
 
-    def __init__(self, nodes: tuple[str, ...], index: str, queries: int, rounds: int) -> None:
-        self.nodes, self.index, self.queries = nodes, index, queries
+    ``every``: seconds between the starts of two of them. None: all start at once, and each is sent again when it was
+    answered.
+    """
+
+    def __init__(
+        self, nodes: tuple[str, ...], index: str, queries: int, rounds: int, every: float | None = None
+    ) -> None:
+        self.nodes, self.index, self.queries, self.every = nodes, index, queries, every
         self._body = query(rounds)
+        self._next = 0.0
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
@@ -107,10 +115,20 @@ class Runaway:
         probe = Probe("searches that were answered", "any", said or "none", True)
         return Look(True, f"runaway queries: {sent} answered", [probe])
 
+    def _turn(self) -> float:
+        """Seconds until the next search may be sent, which is the caller's."""
+        if self.every is None:
+            return 0.0
+        now = time.monotonic()
+        with self._lock:
+            start = max(now, self._next)
+            self._next = start + self.every
+        return start - now
+
     def _send(self, lab: Lab, node: str) -> None:
         client = lab.client(node, timeout=ANSWER_SECONDS)
         try:
-            while not self._over.is_set():
+            while not self._over.wait(self._turn()):
                 try:
                     status, _ = client.request("POST", f"/{self.index}/_search?request_cache=false", body=self._body)
                     said = str(status)

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from chaos.base import text
-from chaos.checks import evidence
+from chaos.checks import cancelled, evidence
 from chaos.checks.check import Check
 from chaos.checks.instrument import Begins, Context, Ends, Event, Instrument, Observer, Trial
 from chaos.checks.measure import Measure
@@ -44,7 +44,7 @@ from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.polling import Polling
 from chaos.opensearch.protections import OF_METRIC, Error
 
-FILE = "protections.jsonl"
+FILE = cancelled.COUNTERS
 COUNTED = "counted"
 METRICS = (
     "jvm,search_backpressure,task_cancellation,admission_control,indexing_pressure,shard_indexing_pressure,"

@@ -373,5 +373,5 @@ def query_runaway(fault: QueryRunaway, aim: Aim) -> Means:
         sent = {"index": index}
         return (filled, Reversible(Move("nothing", sent), Move("searches.cancel", sent)))
 
-    worker = runaway.Runaway(aim.scene.nodes(fault.target), index, fault.queries, fault.rounds)
+    worker = runaway.Runaway(aim.scene.nodes(fault.target), index, fault.queries, fault.rounds, fault.every)
     return Means(both(LATER), in_order=True, worker=worker, read=lambda lab: both(new_owner()))

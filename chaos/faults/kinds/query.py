@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, StrictInt
 
+from chaos.base.units import PositiveDuration
 from chaos.definitions.selectors import NodeSelector
 from chaos.definitions.steps import Reach, Scene
 from chaos.faults.evidence import Evidence, Look, Probe, Simple
@@ -23,17 +24,27 @@ RUNAWAY = "oschaos-runaway-"
 class QueryRunaway(Kind):
     """Searches with a loop for each document, some at a time for as long as the fault holds, on an index of its own.
 
-    Four of them fill the search threads of a node with two processors. Each ends by itself.
+    Four of them fill the search threads of a node with two processors. Each ends by itself. All are sent at once, and
+    each again when it was answered; with ``every``, one at a time is sent, whether the others were answered or not.
     """
 
     kind = "query.runaway"
     family = "query"
     noticing = "hardly"
-    examples = ({"queries": 4}, {"queries": 2, "rounds": 20000, "target": "node a-data"})
+    examples = (
+        {"queries": 4},
+        {"queries": 2, "rounds": 20000, "target": "node a-data"},
+        {"queries": 16, "every": "1s"},
+    )
     proof = "the tasks of these searches, which the nodes that were asked show; later none, and no such index"
-    holding = "every look that those tasks are there: half as many as asked at least, since each is sent anew"
+    holding = "every look that those tasks are there: half as many as asked at least, since each is sent anew; with every, one"
     colour = AMBER
     queries: StrictInt = Field(default=4, ge=1, le=16, description="searches at a time, in all")
+    every: PositiveDuration | None = Field(
+        default=None,
+        description="from the start of one search to that of the next, while fewer than so many run; without it, all "
+        "start at once and each is sent again when it was answered",
+    )
     rounds: StrictInt = Field(
         default=100_000,
         ge=1_000,
@@ -49,6 +60,8 @@ class QueryRunaway(Kind):
         return "cluster"
 
     def describe(self) -> str:
+        if self.every is not None:
+            return f"a runaway query every {self.every.text}, {self.queries} at a time at most, to {self.target.text}"
         return f"{self.queries} runaway queries at a time to {self.target.text}"
 
     def claims(self, scene: Scene) -> frozenset[str]:
@@ -76,7 +89,7 @@ class RunawayEvidence(Simple):
         return Look(probe.ok, f"searches of the fault before it: {probe.measured}", [probe])
 
     def in_effect(self, lab: Lab) -> Look:
-        probe = self._seen(lab, max(1, self._worker.queries // 2))
+        probe = self._seen(lab, max(1, self._worker.queries // 2) if self._worker.every is None else 1)
         return Look(probe.ok, f"runaway queries that run: {probe.measured}", [probe])
 
     def gone(self, lab: Lab) -> Look:

@@ -15,6 +15,7 @@ from synthetic import Chapter, Compared, Probed, Story, expect
 
 from chaos.base.errors import Exit
 from chaos.checks import Findings, Outcome, evaluate
+from chaos.checks import cancelled as cancelled_check
 from chaos.checks.stale_replicas import one_replica_never_copied_what_its_primary_has, replicas_were_awaited
 from chaos.checks.trial import read_back
 from chaos.history import affects, cancelled, configuration, passages
@@ -494,6 +495,43 @@ def test_what_the_cluster_cancels_of_itself_is_its_own() -> None:
 def test_an_unknown_reason_leaves_open_who_it_was() -> None:
     findings = judged(cancelled_searches("The query has been cancelled"))
     assert findings.outcome is Outcome.INCONCLUSIVE and "it cannot be told by whom" in findings.headline
+
+
+TERMINATED = cancelled_searches("request has been terminated")
+
+
+def beside_backpressure(number: int, second: float, *mutations: Mutation) -> Findings:
+    """Judged where a node counted so many searches that backpressure cancelled, in the five seconds until then."""
+    run = _kept(2).changed(*mutations)
+    grew = {"search_backpressure.search_shard_task": number, "search_backpressure.limit_reached.search_task": 9000}
+    line = {"t": run.moment("slow", second), "kind": "counted", "node": "a-data", "seconds": 5.0, "grew": grew}
+    history = run.history()
+    history.give(cancelled_check.COUNTERS, [line])
+    return evaluate(history)
+
+
+@pytest.mark.parametrize(
+    ("number", "second", "outcome"),
+    [
+        (800, 14.0, Outcome.WEAKNESS),
+        (799, 14.0, Outcome.INCONCLUSIVE),
+        (800, 3.0, Outcome.INCONCLUSIVE),
+        (800, 26.0, Outcome.INCONCLUSIVE),
+    ],
+)
+def test_an_unknown_reason_is_the_clusters_own_where_backpressure_counted_as_many_then(
+    number: int, second: float, outcome: Outcome
+) -> None:
+    assert beside_backpressure(number, second, TERMINATED).outcome is outcome
+
+
+def test_counters_explain_nothing_where_an_answer_names_a_request() -> None:
+    def named(run: Stored) -> None:
+        event = next(e for e in run.driver if e.get("errors"))
+        event["errors"] = [*event["errors"], ["read", 500, cancelled.TYPE, BY_REQUEST, 1]]
+
+    assert beside_backpressure(8000, 14.0, cancelled_searches(BY_REQUEST)).outcome is Outcome.INCONCLUSIVE
+    assert beside_backpressure(8000, 14.0, TERMINATED, named).outcome is Outcome.INCONCLUSIVE
 
 
 def test_a_few_cancellations_that_cost_no_target_are_no_pass_and_lost_writes_stand_beside_them() -> None:

@@ -76,6 +76,7 @@ def test_every_example_is_fine_and_can_be_undone(example: dict[str, Any]) -> Non
         "index.delete",
         "searches.cancel",
     ]
+    assert fault.worker is not None and getattr(fault.worker, "every", None) == made.every  # type: ignore[attr-defined]
     assert fault.in_order, "last in first out: searches are cancelled before their index goes"
     assert isinstance(fault.worker, Runaway) and fault.worker.index == INDEX
 
@@ -117,6 +118,30 @@ def test_an_answered_search_is_sent_again() -> None:
         assert wait_until(lambda: lab.next >= 2, 10)
     finally:
         worker.stop()
+
+
+def test_with_an_interval_one_is_sent_after_the_other_until_so_many_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Searched()
+    worker = Runaway(("a-data", "b-data"), INDEX, 3, 1000, every=0.2)
+    worker.start(lab)  # type: ignore[arg-type]
+    try:
+        assert wait_until(lambda: len(lab.tasks) == 1, 10)
+        assert RunawayEvidence(worker).in_effect(lab).proven, "one is enough"  # type: ignore[arg-type]
+        assert wait_until(lambda: len(lab.tasks) == 3, 10)
+    finally:
+        look = worker.stop()
+    assert lab.next == 3, "no more than that, though none was answered"
+    assert look is not None and look.probes[0].measured == "3 with 500"
+
+
+def test_turns_are_an_interval_apart_and_none_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = Runaway(("a-data",), INDEX, 2, 1000, every=2.0)
+    now = [100.0]
+    monkeypatch.setattr(runaway.time, "monotonic", lambda: now[0])
+    assert [worker._turn() for _ in range(3)] == [0.0, 2.0, 4.0]
+    now[0] = 200.0
+    assert [worker._turn() for _ in range(2)] == [0.0, 2.0], "what was not sent while all ran is not sent later"
+    assert Runaway(("a-data",), INDEX, 2, 1000)._turn() == 0.0
 
 
 def test_a_node_that_does_not_tell_proves_no_end() -> None:
