@@ -325,22 +325,23 @@ def heap_pressure(fault: NodeHeapPressure, aim: Aim) -> Means:
 
 # ---- queries that run away ------------------------------------------------------------------------------
 
-AT_ONCE = 5_000
-"""Documents in a request that fills the index."""
+AT_ONCE = 1_000
+"""Documents in a request that fills the index, and in a segment. A search asks whether it was cancelled before each
+segment, then after 2,048 documents of it, 4,096 more, and so on (3.8.0, ``CancellableBulkScorer``): in an index of one
+segment it may go on for most of its time."""
+UNMERGED = {"merge.policy.segments_per_tier": 100}
 
 
 @operation("runaway.index")
 def _runaway_index(lab: Cluster, index: str, replicas: int, owner: str | None = None) -> None:
     """An index of many small documents in one shard."""
-    create_index(lab, index, {"number_of_shards": 1, "number_of_replicas": replicas}, {"enabled": False}, owner=owner)
+    settings = {"number_of_shards": 1, "number_of_replicas": replicas, **UNMERGED}
+    create_index(lab, index, settings, {"enabled": False}, owner=owner)
     for first in range(0, runaway.DOCUMENTS, AT_ONCE):
         rows = "".join(f'{{"index": {{"_id": "{n}"}}}}\n{{}}\n' for n in range(first, first + AT_ONCE))
-        status, answer = administer(lab, "POST", f"/{index}/_bulk", rows)
+        status, answer = administer(lab, "POST", f"/{index}/_bulk?refresh=true", rows)
         if status != 200 or answer.get("errors"):
             raise LabError(f"filling the index {index} answered {status}: {str(answer)[:300]}")
-    status, answer = administer(lab, "POST", f"/{index}/_refresh")
-    if status != 200:
-        raise LabError(f"refreshing the index {index} answered {status}: {str(answer)[:300]}")
 
 
 CANCEL_SECONDS = 60.0

@@ -37,7 +37,9 @@ class QueryRunaway(Kind):
         {"queries": 16, "every": "1s"},
     )
     proof = "the tasks of these searches, which the nodes that were asked show; later none, and no such index"
-    holding = "every look that those tasks are there: half as many as asked at least, since each is sent anew; with every, one"
+    holding = (
+        "every look that those tasks are there: half as many as asked at least, since each is sent anew (every: one)"
+    )
     colour = AMBER
     queries: StrictInt = Field(default=4, ge=1, le=16, description="searches at a time, in all")
     every: PositiveDuration | None = Field(

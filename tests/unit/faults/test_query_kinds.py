@@ -178,7 +178,7 @@ def test_its_index_is_filled_in_bulks() -> None:
 
     lab = Filled()
     rest._runaway_index(lab, INDEX, 2, owner="me")  # type: ignore[arg-type]
-    assert asked.count(f"POST /{INDEX}/_bulk") == runaway.DOCUMENTS // rest.AT_ONCE
+    assert asked.count(f"POST /{INDEX}/_bulk?refresh=true") == runaway.DOCUMENTS // rest.AT_ONCE
     assert lab.indices[INDEX]["index.number_of_replicas"] == 2
 
 
