@@ -31,11 +31,7 @@ class QueryRunaway(Kind):
     kind = "query.runaway"
     family = "query"
     noticing = "hardly"
-    examples = (
-        {"queries": 4},
-        {"queries": 2, "rounds": 20000, "target": "node a-data"},
-        {"queries": 16, "every": "1s"},
-    )
+    examples = ({"queries": 4}, {"queries": 2, "rounds": 20000, "every": "1s", "target": "node a-data"})
     proof = "the tasks of these searches, which the nodes that were asked show; later none, and no such index"
     holding = (
         "every look that those tasks are there: half as many as asked at least, since each is sent anew (every: one)"
