@@ -7,9 +7,10 @@ On one real lab of the topology ``managers``, one after the other:
     leaving      a data node is paused; a client that asks for _cat/shards leaves: how long until its task is gone?
     timeout      the elected manager is paused; _cat/shards with cancel_after_time_interval=2s: when does it answer, and
                  what? Beside it the same call without, given up after 15 s
-    breaker      many clients at once ask one node for state and tables until its breaker refuses (429): a node that
-                 only coordinates, then a data node. Which nodes' breakers tripped, and how were searches and health
-                 answered by another node meanwhile?
+    breaker      many clients at once ask one node for state, tables and statistics, and searches beside them: a node
+                 that only coordinates, then a data node. Nodes refuse (429) from 70 % of their heap on, for a lab's
+                 answers are small against the usual 95 %. Which nodes' breakers tripped, and how were searches and
+                 health answered by this node and by another one meanwhile?
 
 Prints, and with ``--record`` writes ``reports/results/admin-cost-protections.json``. Some four minutes. Needs root.
 
@@ -43,6 +44,7 @@ COORDINATOR, DATA = "a-coord", "b-data"
 WALKS, PAGE = 8, {"indices": 5, "shards": 2000}
 """Walks over all pages, and rows of a page; of shards no page may have fewer (3.8.0)."""
 SMALL = {"number_of_shards": 1, "number_of_replicas": 1}
+TOTAL, LIMIT = "indices.breaker.total.limit", "70%"
 GONE_SECONDS, GIVEN_UP_SECONDS, FILL_SECONDS = 40.0, 15.0, 12.0
 ANSWERS = (OSError, ValueError, LookupError, http.client.HTTPException)
 
@@ -191,13 +193,29 @@ def storm(lab: LocalLab, node: str, path: str, over: threading.Event, counted: C
     asking.close()
 
 
+def limit(lab: LocalLab, value: str | None) -> None:
+    """From which share of a node's heap on, garbage included, it refuses; None: as it is by default."""
+    status, answer = administer(lab, "PUT", "/_cluster/settings", {"persistent": {TOTAL: value}})
+    if status != 200:
+        raise LabError(f"{TOTAL}: {value} was answered {status}: {str(answer)[:200]}")
+
+
 def full(lab: LocalLab, node: str, canary: str, clients: int) -> dict[str, Any]:
-    """Many clients at one node; ``canary``: another one, that is asked for health and a search beside it."""
+    """Many clients at one node, and health and a search beside them; ``canary``: another one, asked for the same."""
+    limit(lab, LIMIT)
+    try:
+        return _full(lab, node, canary, clients)
+    finally:
+        limit(lab, None)
+
+
+def _full(lab: LocalLab, node: str, canary: str, clients: int) -> dict[str, Any]:
     over, before = threading.Event(), tripped(lab)
-    counted = {name: Counter[str]() for name in ("calls", "health", "search")}
-    paths = ("/_cluster/state", "/_cat/shards?format=json", "/_stats?level=shards", "/_nodes/stats")
+    counted = {name: Counter[str]() for name in ("calls", "own_health", "own_search", "health", "search")}
+    paths = ("/_cluster/state", "/_cat/shards?format=json", "/_stats?level=shards", "/_nodes/stats?level=shards")
     who = [(node, paths[number % len(paths)], counted["calls"]) for number in range(clients)]
-    who += [(canary, "/_cluster/health", counted["health"]), (canary, "/kept/_search", counted["search"])]
+    for asked, own in ((node, "own_"), (canary, "")):
+        who += [(asked, "/_cluster/health", counted[f"{own}health"]), (asked, "/kept/_search", counted[f"{own}search"])]
     threads = [threading.Thread(target=storm, args=(lab, *each[:2], over, each[2]), daemon=True) for each in who]
     for thread in threads:
         thread.start()
@@ -208,7 +226,7 @@ def full(lab: LocalLab, node: str, canary: str, clients: int) -> dict[str, Any]:
     calm(lab, 90)
     after = tripped(lab)
     grew = {name: after[name] - before.get(name, 0) for name in after if after[name] != before.get(name, 0)}
-    return {"asked": node, "tripped": grew, **{name: dict(each) for name, each in counted.items()}}
+    return {"asked": node, "limit": LIMIT, "tripped": grew, **{name: dict(each) for name, each in counted.items()}}
 
 
 def filled(lab: LocalLab, entries: int) -> None:

@@ -374,9 +374,13 @@ def _breaker(found: Mapping[str, Any], record: Mapping[str, Any]) -> str:
         return ", ".join(f"{status} {number:,} times" for status, number in sorted(found[name].items()))
 
     tripped = ", ".join(f"{node} {times}" for node, times in found["tripped"].items()) or "none"
-    asked = f"{record['clients']} clients at {found['asked']}, {record['entries']:,} entries"
-    other = f"Another node answered for health {counts('health')}, for a search {counts('search')}."
-    return f"{asked}: answered {counts('calls')}. Breakers tripped: {tripped}. {other}"
+    limit = f", breakers at {found['limit']} of the heap" if "limit" in found else ""
+    asked = f"{record['clients']} clients at {found['asked']}, {record['entries']:,} entries{limit}"
+    beside = f"Another node answered for health {counts('health')}, for a search {counts('search')}."
+    if "own_health" in found:
+        own = f"The same node answered for health {counts('own_health')}, for a search {counts('own_search')}. "
+        beside = own + beside
+    return f"{asked}: answered {counts('calls')}. Breakers tripped: {tripped}. {beside}"
 
 
 def matrix(folder: Path = RESULTS) -> str:

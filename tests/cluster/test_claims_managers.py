@@ -9,15 +9,16 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 import urllib3
-from claimskit import GREEN_SECONDS, INDEX, ask, create, drop, lab_of, paused, put
+from claimskit import GREEN_SECONDS, INDEX, ask, cluster_setting, create, drop, lab_of, paused, put
 from clusterkit import lifecycle
 
 from chaos.base.waiting import wait_until
@@ -28,6 +29,8 @@ from chaos.targets.labs.local import LocalLab
 pytestmark = pytest.mark.full
 ASKED = "a-data"
 READ_SO_OFTEN = 200
+GATHERERS = 32
+"""Clients that ask one node for statistics of all copies at the same time."""
 TERM = "internal:monitor/term"
 STATE = "cluster:monitor/state"
 TRACER = "logger.org.opensearch.transport.TransportService.tracer"
@@ -243,6 +246,50 @@ def test_ad_15_reads_of_a_state_with_many_fields_make_the_leader_collect_its_gar
     often, large = collected()
     print(f"{small:,} bytes: {little} collections in {READ_SO_OFTEN} reads; {large:,} bytes: {often}")
     assert large > 100 * small and often >= 10 and often > 5 * little
+
+
+def test_ad_9_a_node_that_gathers_statistics_trips_its_breaker_and_refuses_searches(lab: LocalLab) -> None:
+    """Of a limit of 70 % of its heap, where the claim's node has gigabytes. Statistics are asked of it all the time;
+    searches of one document are what it refuses."""
+    create(lab, {"number_of_shards": 100, "number_of_replicas": 2})
+    statistics, searches, others = Counter[int](), Counter[int](), Counter[int]()
+    refused: list[Any] = []
+    over = Event()
+
+    def gather() -> None:
+        while not over.is_set():
+            statistics[ask(lab, ASKED, "GET", "/_nodes/stats?level=shards", timeout=60)[0]] += 1
+
+    def search(node: str, counted: Counter[int]) -> None:
+        status, answer = ask(lab, node, "GET", f"/{INDEX}/_search?size=1&preference=_shards:0", timeout=60)
+        counted[status] += 1
+        if status != 200 and counted is searches:
+            refused.append(answer)
+
+    with cluster_setting(lab, "indices.breaker.total.limit", "70%"):
+        for _ in range(50):
+            search(ASKED, others)
+        gathering = [Thread(target=gather) for _ in range(GATHERERS)]
+        for thread in gathering:
+            thread.start()
+        try:
+            deadline = time.monotonic() + 60
+            while len(refused) < 5 and time.monotonic() < deadline:
+                search(ASKED, searches)
+                search("b-data", others)
+        finally:
+            over.set()
+            for thread in gathering:
+                thread.join()
+        print(f"statistics {dict(statistics)}, searches there {dict(searches)}, before and at another {dict(others)}")
+        assert set(others) == {200} and len(refused) >= 5 and searches[429] >= 5
+        assert {error_of(answer) for answer in refused} == {"circuit_breaking_exception"}
+        assert wait_until(lambda: ask(lab, ASKED, "GET", f"/{INDEX}/_search?size=1")[0] == 200, 30)
+
+
+def error_of(answer: Any) -> str:
+    """The type of the first cause of an error."""
+    return str(answer["error"]["root_cause"][0]["type"])
 
 
 def state_of(lab: LocalLab, node: str) -> bytes:

@@ -158,6 +158,11 @@ def test_what_protects_is_said_from_its_record() -> None:
     words = sizes.protections([found])
     assert "2 times one was missing or there twice" in words and "ran on for 60 s" in words
     assert "Breakers tripped: a-coord 90" in words and "429 90 times" in words
+    assert "The same node answered" not in words, "an older record does not say"
+    own = {"limit": "70%", "own_health": {"200": 7}, "own_search": {"429": 3}}
+    words = sizes.protections([found | {"data": found["coordinating"] | own}])
+    assert "breakers at 70% of the heap: answered" in words
+    assert "The same node answered for health 200 7 times, for a search 429 3 times. Another node" in words
 
 
 def test_the_committed_page_is_made_of_the_committed_records() -> None:
