@@ -8,7 +8,7 @@ On one real lab of the topology ``managers``, one after the other:
     timeout      the elected manager is paused; _cat/shards with cancel_after_time_interval=2s: when does it answer, and
                  what? Beside it the same call without, given up after 15 s
     breaker      many clients at once ask one node for state, tables and statistics, and searches beside them: a node
-                 that only coordinates, then a data node. Nodes refuse (429) from 70 % of their heap on, for a lab's
+                 that only coordinates, then a data node. Nodes refuse (429) from 60 % of their heap on, for a lab's
                  answers are small against the usual 95 %. Which nodes' breakers tripped, and how were searches and
                  health answered by this node and by another one meanwhile?
 
@@ -44,7 +44,7 @@ COORDINATOR, DATA = "a-coord", "b-data"
 WALKS, PAGE = 8, {"indices": 5, "shards": 2000}
 """Walks over all pages, and rows of a page; of shards no page may have fewer (3.8.0)."""
 SMALL = {"number_of_shards": 1, "number_of_replicas": 1}
-TOTAL, LIMIT = "indices.breaker.total.limit", "70%"
+TOTAL, LIMIT = "indices.breaker.total.limit", "60%"
 GONE_SECONDS, GIVEN_UP_SECONDS, FILL_SECONDS = 40.0, 15.0, 12.0
 ANSWERS = (OSError, ValueError, LookupError, http.client.HTTPException)
 

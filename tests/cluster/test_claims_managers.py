@@ -249,7 +249,7 @@ def test_ad_15_reads_of_a_state_with_many_fields_make_the_leader_collect_its_gar
 
 
 def test_ad_9_a_node_that_gathers_statistics_trips_its_breaker_and_refuses_searches(lab: LocalLab) -> None:
-    """Of a limit of 70 % of its heap, where the claim's node has gigabytes. Statistics are asked of it all the time;
+    """Of a limit of 60 % of its heap, where the claim's node has gigabytes. Statistics are asked of it all the time;
     searches of one document are what it refuses."""
     create(lab, {"number_of_shards": 100, "number_of_replicas": 2})
     statistics, searches, others = Counter[int](), Counter[int](), Counter[int]()
@@ -266,7 +266,7 @@ def test_ad_9_a_node_that_gathers_statistics_trips_its_breaker_and_refuses_searc
         if status != 200 and counted is searches:
             refused.append(answer)
 
-    with cluster_setting(lab, "indices.breaker.total.limit", "70%"):
+    with cluster_setting(lab, "indices.breaker.total.limit", "60%"):
         for _ in range(50):
             search(ASKED, others)
         gathering = [Thread(target=gather) for _ in range(GATHERERS)]
