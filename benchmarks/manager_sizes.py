@@ -453,7 +453,7 @@ The published table has 3,000, 6,000 and 9,000 calls in five minutes (claim ad-7
 
 {rates_table(rates(records))}
 ## Do monitoring calls take the cluster down?
-The elected manager is paused, or gets a tenth of a processor, while it is asked twenty times a second.
+The elected manager is paused, or gets a tenth of a processor, while it is asked ten or twenty times a second.
 
 {matrix()}
 ## What protects the cluster
