@@ -380,7 +380,7 @@ def create_index(
         **({"mappings": marked(mapping, owner)} if mapping is not None or owner is not None else {}),
         **({"aliases": {alias: {}}} if alias is not None else {}),
     }
-    status, answer = administer(cluster, "PUT", f"/{index}", body)
+    status, answer = administer(cluster, "PUT", f"/{index}{NO_WAIT if _is_not_awaited(settings) else ''}", body)
     if status == 200:
         return
     if "resource_already_exists" not in str(answer):
@@ -393,6 +393,15 @@ def create_index(
         "it is left as it is",
         remedy="rename it, or let the names of runs begin otherwise",
     )
+
+
+NO_WAIT = "?wait_for_active_shards=0"
+
+
+def _is_not_awaited(settings: Mapping[str, Any]) -> bool:
+    """Whether writes to an index wait for no copy. OpenSearch (2.19.6, 3.8.0) awaits its primaries for 30 s all the
+    same when it is made, unless the request says so too (``ActiveShardCount.enoughShardsActive``)."""
+    return any(str(settings.get(f"{prefix}write.wait_for_active_shards")) == "0" for prefix in ("", "index."))
 
 
 def new_owner() -> str:

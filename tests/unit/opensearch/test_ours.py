@@ -73,6 +73,31 @@ def test_the_index_of_another_run_is_not_ours(cluster: FakeCluster) -> None:
     assert NAME in cluster.indices
 
 
+@pytest.mark.parametrize(
+    ("settings", "asked"),
+    [
+        ({}, f"/{NAME}"),
+        ({"write.wait_for_active_shards": "2"}, f"/{NAME}"),
+        ({"write.wait_for_active_shards": "0"}, f"/{NAME}?wait_for_active_shards=0"),
+        ({"index.write.wait_for_active_shards": 0}, f"/{NAME}?wait_for_active_shards=0"),
+    ],
+)
+def test_an_index_whose_writes_wait_for_no_copy_is_not_awaited(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], asked: str
+) -> None:
+    paths: list[str] = []
+    plain = cluster.answer
+
+    def answer(node: str, method: str, path: str, body: Any) -> tuple[int, Any]:
+        if method == "PUT":
+            paths.append(path)
+        return plain(node, method, path, body)
+
+    monkeypatch.setattr(cluster, "answer", answer)
+    create_index(cluster, NAME, settings, owner=new_owner())  # type: ignore[arg-type]
+    assert paths == [asked] and NAME in cluster.indices
+
+
 def test_an_alias_of_theirs_is_not_joined(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """An attack of ours: the name by which the load writes leads to an index of theirs already."""
     cluster.put_index("orders", THEIRS)
