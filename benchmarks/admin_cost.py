@@ -202,10 +202,11 @@ def fill(lab: LocalLab, first: int, last: int) -> None:
 
 
 def allow(lab: LocalLab) -> None:
-    _must(lab, "PUT", "/_cluster/settings", {"persistent": {"cluster.max_shards_per_node": 100_000}})
+    must(lab, "PUT", "/_cluster/settings", {"persistent": {"cluster.max_shards_per_node": 100_000}})
 
 
-def _must(lab: LocalLab, method: str, path: str, body: Any = None) -> Any:
+def must(lab: LocalLab, method: str, path: str, body: Any = None) -> Any:
+    """The answer to a request, of which it is an error to be refused. Raises LabError."""
     status, answer = administer(lab, method, path, body, timeout=30)
     if status not in (200, 201):
         raise LabError(f"{method} {path} answered {status}: {str(answer)[:300]}")

@@ -33,7 +33,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import quote
 
-from admin_cost import REPLICAS, Asking, Nodes, calm, fill, lab_of, record
+from admin_cost import REPLICAS, Asking, Nodes, calm, fill, lab_of, must, record
 
 from chaos.base.errors import ChaosError, LabError
 from chaos.opensearch.administration import create_index
@@ -195,9 +195,7 @@ def storm(lab: LocalLab, node: str, path: str, over: threading.Event, counted: C
 
 def limit(lab: LocalLab, value: str | None) -> None:
     """From which share of a node's heap on, garbage included, it refuses; None: as it is by default."""
-    status, answer = administer(lab, "PUT", "/_cluster/settings", {"persistent": {TOTAL: value}})
-    if status != 200:
-        raise LabError(f"{TOTAL}: {value} was answered {status}: {str(answer)[:200]}")
+    must(lab, "PUT", "/_cluster/settings", {"persistent": {TOTAL: value}})
 
 
 def full(lab: LocalLab, node: str, canary: str, clients: int) -> dict[str, Any]:

@@ -29,7 +29,7 @@ def quiet(file: Path, folder: Path) -> Path:
 
 @pytest.mark.full
 @pytest.mark.parametrize("file", PROTECTIONS, ids=lambda file: file.stem)
-def test_nothing_is_refused_and_nobody_notices(file: Path, tmp_path: Path, out: Path) -> None:
+def test_nothing_is_refused_and_users_notice_nothing(file: Path, tmp_path: Path, out: Path) -> None:
     code, output = cli("run", quiet(file, tmp_path), "--side", "on", "--out", out)
     assert code == 0, output
     found = findings(out)

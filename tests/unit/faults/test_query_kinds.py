@@ -76,9 +76,9 @@ def test_every_example_is_fine_and_can_be_undone(example: dict[str, Any]) -> Non
         "index.delete",
         "searches.cancel",
     ]
-    assert fault.worker is not None and getattr(fault.worker, "every", None) == made.every  # type: ignore[attr-defined]
     assert fault.in_order, "last in first out: searches are cancelled before their index goes"
     assert isinstance(fault.worker, Runaway) and fault.worker.index == INDEX
+    assert fault.worker.every == made.every  # type: ignore[attr-defined]
 
 
 def test_a_query_is_bounded_within_what_painless_lets_run() -> None:
@@ -120,7 +120,7 @@ def test_an_answered_search_is_sent_again() -> None:
         worker.stop()
 
 
-def test_with_an_interval_one_is_sent_after_the_other_until_so_many_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_an_interval_one_is_sent_after_the_other_until_so_many_run() -> None:
     lab = Searched()
     worker = Runaway(("a-data", "b-data"), INDEX, 3, 1000, every=0.2)
     worker.start(lab)  # type: ignore[arg-type]
