@@ -14,7 +14,7 @@ from typing import Any
 
 from chaos.checks import evidence
 from chaos.checks.arrivals import SECOND
-from chaos.checks.record import Record
+from chaos.checks.record import Record, Span
 from chaos.history.events import ClusterLeader
 
 FILE, USED = "costs.jsonl", "used"
@@ -22,6 +22,8 @@ SAME_SECONDS = 5
 """Uptimes are up to a second old too, and answers late; a process that begins anew is younger by more than this."""
 COVERED = 0.95
 """The share of the phases that must be known of a node; below it, it may have used more."""
+LONGEST_SECONDS = 15.0
+"""Three readings of a counter: one that was missed, or came late, is no gap."""
 KINDS = ("elected", "managers", "data", "coordinating")
 """What a node is to monitoring calls: the elected cluster manager, while it is that; another cluster manager; a node
 with data; a node with neither."""
@@ -34,6 +36,10 @@ class Stretch:
     start: int
     end: int
     grown: int
+
+    @property
+    def seconds(self) -> float:
+        return (self.end - self.start) / SECOND
 
     def within(self, start: int, end: int) -> float:
         """Which share of it lies between two moments."""
@@ -110,13 +116,16 @@ def terms(record: Record, start: int, end: int) -> list[tuple[str, int, int]]:
     ]
 
 
-def by_kind(record: Record, counter: str) -> dict[str, Spent]:
-    """What nodes of each kind used in all phases: a manager that is elected in the midst is of two kinds, one after the
-    other. Empty where there were no phases."""
-    if not record.spans or record.spans[-1].end <= record.spans[0].start:
+def by_kind(record: Record, counter: str, span: Span | None = None) -> dict[str, Spent]:
+    """What nodes of each kind used in a phase, or in all of them: a manager that is elected in the midst is of two
+    kinds, one after the other. Of a phase a stretch longer than LONGEST_SECONDS is not known: what grew in it may have
+    grown before or after the phase. Empty where there were no phases."""
+    start, end = _edges(record, span)
+    if end <= start:
         return {}
-    start, end = record.spans[0].start, record.spans[-1].end
     kinds, every, known_terms = _kinds(record), stretches(record, counter), terms(record, start, end)
+    if span is not None:
+        every = {node: [each for each in own if each.seconds <= LONGEST_SECONDS] for node, own in every.items()}
     found = {kind: Spent(0.0, 0.0, 0.0) for kind in KINDS}
     for node, kind in kinds.items():
         own = every.get(node, ())
@@ -128,10 +137,19 @@ def by_kind(record: Record, counter: str) -> dict[str, Spent]:
     return found
 
 
-def led(record: Record) -> float:
-    """The share of all phases in which a cluster manager was seen as elected."""
-    start, end = record.spans[0].start, record.spans[-1].end
+def led(record: Record, span: Span | None = None) -> float:
+    """The share of a phase, or of all, in which a cluster manager was seen as elected; 0 where there were none."""
+    start, end = _edges(record, span)
+    if end <= start:
+        return 0.0
     return sum(until - since for _, since, until in terms(record, start, end)) / (end - start)
+
+
+def _edges(record: Record, span: Span | None) -> tuple[int, int]:
+    """From when to when (ns) a phase was, or all of them; the same moment twice where there were none."""
+    if span is not None:
+        return span.start, span.end
+    return (record.spans[0].start, record.spans[-1].end) if record.spans else (0, 0)
 
 
 def _kinds(record: Record) -> dict[str, str]:

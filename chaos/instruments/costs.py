@@ -35,7 +35,7 @@ from chaos.checks import documents
 from chaos.checks.check import Check, Scope
 from chaos.checks.instrument import Begins, Context, Ends, Event, Instrument, Observer, Trial
 from chaos.checks.measure import Bound, Measure
-from chaos.checks.record import SECOND, Record
+from chaos.checks.record import SECOND, Record, Span
 from chaos.checks.section import Row, Section
 from chaos.checks.spent import COVERED, FILE, KINDS, USED, by_kind, led, used
 from chaos.checks.words import Words
@@ -61,6 +61,8 @@ PERIOD_SECONDS, TIMEOUT_SECONDS, LAST_SECONDS = 5.0, 1.5, 5.0
 OLDEST_MS = 3000
 BYTES = 140
 """A node's line."""
+SHORTEST_SECONDS = 10.0
+"""Two readings of a counter, which are five seconds apart, must fit into a phase."""
 LEAST = 0.5
 """The share of all nodes' time of which something must be known."""
 
@@ -229,16 +231,22 @@ def calls(record: Record) -> int:
     return sum(len(record.in_phase(op.name, span).k) for op in record.operations if op.admin for span in record.spans)
 
 
-def elected(record: Record) -> Measure:
-    """Which share of one processor the elected cluster manager used; after an election the new one's."""
-    spent = by_kind(record, "cpu").get("elected")
+def elected(record: Record, span: Span | None = None) -> Measure:
+    """Which share of one processor the elected cluster manager used, in a phase or in all; after an election the new
+    one's. Of a phase shorter than SHORTEST_SECONDS nothing is said: a node's counter may be a second old."""
+    time = "phases" if span is None else "phase"
+    spent = by_kind(record, "cpu", span).get("elected")
     if spent is None or not spent.wanted:
-        return Measure.missing("share", "no elected cluster manager was seen in the phases")
-    share = led(record)
+        return Measure.missing("share", f"no elected cluster manager was seen in the {time}")
+    if span is not None and span.seconds < SHORTEST_SECONDS:
+        return Measure.missing(
+            "share", f"the phase is shorter than {SHORTEST_SECONDS:g} s, so counters tell too little"
+        )
+    share = led(record, span)
     if spent.seconds < LEAST * spent.wanted or share < LEAST:
         return Measure.missing("share", "too little is known of what the elected cluster manager used")
     says = f"{spent.grown / 1000:.1f} s of processor time in {text.seconds(spent.wanted)} as elected cluster manager"
-    says += "" if share >= COVERED else f"; for {1 - share:.0%} of the phases no cluster manager was seen"
+    says += "" if share >= COVERED else f"; for {1 - share:.0%} of the {time} no cluster manager was seen"
     return Measure(spent.grown / 1000 / spent.wanted, "share", says, Bound.EXACT if spent.whole else Bound.AT_LEAST)
 
 
@@ -295,6 +303,15 @@ def table(record: Record) -> dict[str, Any] | None:
     present = {name for name, spent in by_kind(record, "cpu").items() if spent.wanted}
     asked |= {name: each for name, each in OF_CALLS.items() if made and name.removeprefix("calls_") in present}
     return {name: _row(measure(record)) for name, (measure, _) in asked.items()}
+
+
+def by_phase(record: Record) -> dict[str, Any] | None:
+    """Phase → which share of a processor the elected cluster manager used in it; None of a run that did not record it,
+    or in which it is not known of any phase."""
+    if not record.lines(FILE):
+        return None
+    found = {span.name: elected(record, span) for span in record.spans}
+    return {name: _row(measure) for name, measure in found.items() if measure.value is not None} or None
 
 
 def _row(found: Measure) -> dict[str, Any]:
@@ -378,6 +395,25 @@ CHECKS = (
         "A store that a provider runs is no cost of the cluster's; one on the same machine competes with the nodes.",
         824,
     ),
+    Check(
+        "manager.processor",
+        "percent",
+        lambda record, _, span: elected(record, span),
+        Words.of(
+            missed="The elected cluster manager used {measured} of a processor{inside}; wanted was {want}",
+            question="what the elected cluster manager used{inside} could be counted",
+            promise="Processor time of the elected cluster manager{inside}: {want}",
+            short="processor time of the elected cluster manager",
+        ),
+        group="recovery",
+        meaning=(
+            "Which share of one processor the elected cluster manager used in the phase, whatever for. Where another "
+            "was elected, that of each while it was elected. More than one processor is more than 100 %."
+        ),
+        less_is_better=True,
+        helps=("headroom", "investigate"),
+        order=825,
+    ),
 )
 
 
@@ -448,7 +484,8 @@ INSTRUMENT = Instrument(
         Trial("costs.disk", "<= 1000", SOUND, _lines(50, 20_000, 60_000_000)),
         Trial("costs.elected", "<= 20%", SOUND, _lines(500, 20_000, 6_000_000)),
         Trial("costs.store", "<= 10", SOUND, _lines(5_000, 20_000, 6_000_000)),
+        Trial("manager.processor", "<= 20%", SOUND, _lines(500, 20_000, 6_000_000)),
     ),
-    tables={"costs": table},
+    tables={"costs": table, "manager_processor": by_phase},
     section=section,
 )

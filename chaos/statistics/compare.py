@@ -62,7 +62,7 @@ DEFAULTS: tuple[tuple[str, Tolerance], ...] = (
     (r".*\.outage", Tolerance(1.0, 0.10)),
     (r".*\.regained|cluster\.recovered|ladder\..*|until", Tolerance(2.0, 0.10)),
     (r".*\.p[0-9.]+", Tolerance(0.010, 0.25)),
-    (r"costs\..*", Tolerance(0.0, 0.10)),
+    (r"costs\..*|manager\.processor", Tolerance(0.0, 0.10)),
     (r"replication\.lag", Tolerance(1.0, 0.25)),
     (r"replication\.bytes_behind", Tolerance(0.0, 0.25)),
 )

@@ -276,6 +276,8 @@ def _of_tables(tables: dict[str, Any]) -> Iterator[tuple[str, Known | None]]:
     yield "acknowledged.lost", known(writes.get("value"), "count", writes.get("bound"))
     for name, row in (tables.get("costs") or {}).items():
         yield f"costs.{name}", known(row.get("value"), str(row.get("unit") or "number"), row.get("bound"))
+    for phase, row in (tables.get("manager_processor") or {}).items():
+        yield f"manager.processor@{phase}", known(row.get("value"), "share", row.get("bound"))
     for phases in (tables.get("documents") or {}).values():
         for phase, row in phases.items():
             yield f"documents.tries@{phase}", known(row.get("tries"), "number")

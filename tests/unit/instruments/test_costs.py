@@ -304,6 +304,42 @@ def test_the_elected_manager_is_followed_through_an_election() -> None:
     assert measured.value == pytest.approx(0.4, rel=0.01) and measured.bound is Bound.EXACT
 
 
+def test_what_it_used_is_told_of_each_phase_that_is_long_enough() -> None:
+    history = record_of()
+    before, after = (span.start_ns for span in history.phases[1:3])
+
+    def busy(lines: list[dict[str, Any]], start: int, end: int) -> list[dict[str, Any]]:
+        """Every node uses 0.2 s more in each second of the second phase."""
+        used = (line for line in lines if line["kind"] == USED)
+        return [
+            {**line, "cpu": line["cpu"] + 200 * (min(max(line["t"], before), after) - before) // SECOND}
+            for line in used
+        ]
+
+    record = Record(record_of(busy))
+    found = module.by_phase(record)
+    assert found is not None
+    first, second, third, last = (found[span.name]["value"] for span in record.spans)
+    assert 0.049 < first < 0.1 and second == pytest.approx(0.25, rel=0.1) and 0.049 < third < 0.1
+    whole = module.elected(record).value
+    assert whole is not None and last == pytest.approx(0.05, rel=0.01) and last < whole < second
+    short = replace(record.spans[1], end=record.spans[1].start + 9 * SECOND)
+    assert "shorter than 10 s" in module.elected(record, short).says
+    assert module.by_phase(Record(synthetic.slow_zone().history())) is None, "nothing was recorded"
+
+
+def test_what_grew_over_a_long_gap_is_no_phases() -> None:
+    def unheard(lines: list[dict[str, Any]], start: int, end: int) -> list[dict[str, Any]]:
+        """For 20 s in the midst of the run."""
+        middle = (start + end) // 2
+        return [line for line in lines if not 0 < line["t"] - middle < 20 * SECOND]
+
+    record = Record(record_of(unheard))
+    unknown = [span.name for span in record.spans if module.elected(record, span).value is None]
+    assert unknown == ["failover"] and "failover" not in (module.by_phase(record) or {})
+    assert module.elected(record).bound is Bound.EXACT, "of all phases it does not matter in which it grew"
+
+
 def test_processor_time_is_held_against_the_monitoring_calls() -> None:
     record = managed(calls=True)
     made = module.calls(record)
