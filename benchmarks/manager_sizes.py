@@ -1,6 +1,6 @@
 """What cluster managers need for monitoring calls: what was measured, beside what is published, and what follows of it.
 
-    python benchmarks/manager_sizes.py          # writes docs/cluster-managers.md
+    python benchmarks/manager_sizes.py          # writes docs/cluster-managers.md, and the picture that it shows
 
 Measured is ``reports/results/admin-cost-*.json`` (``python benchmarks/admin_cost.py … --record``), and what
 ``python benchmarks/results.py record sides`` has kept of ``experiments/managers``. Of each call and
@@ -22,12 +22,14 @@ from typing import Any
 import asked
 import numpy as np
 import numpy.typing as npt
+from rates_picture import Panel, picture
 
 from chaos.base.intervals import LEVEL, t_quantile
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "reports" / "results"
 PAGE = ROOT / "docs" / "cluster-managers.md"
+PICTURE = ROOT / "docs" / "cluster-managers-rates.svg"
 EXPERIMENTS = ROOT / "experiments" / "managers"
 THOUSAND = 1000.0
 ALIKE = "\nAll labs measured had as many data nodes, so what each further node costs is **not** in these lines.\n"
@@ -268,6 +270,36 @@ def rates_table(found: Mapping[str, Fit]) -> str:
     return table + "\n" + published + measured_ratio(found)
 
 
+def rates_picture(records: Sequence[Mapping[str, Any]]) -> str:
+    """The published table as bars, and beside it, once they are recorded, the rates that were measured here: means of
+    all rounds, with their intervals."""
+    names = [f"{calls:,}" for calls, _, _ in PUBLISHED_RATES]
+    published = Panel(
+        f"Published: highest use of {PUBLISHED_PROCESSORS} processors",
+        "calls in 5 minutes",
+        names,
+        {
+            "without the check": [float(before) for _, before, _ in PUBLISHED_RATES],
+            "with the check": [float(after) for _, _, after in PUBLISHED_RATES],
+        },
+        {},
+    )
+    every = [row for record in records for row in record.get("rates", ()) if not row["bad"]]
+    bars: dict[str, list[float]] = {}
+    reach: dict[str, list[float]] = {}
+    for call, name in ((FORWARDED, "without the check"), (CHECKED, "with the check")):
+        for calls, _, _ in PUBLISHED_RATES:
+            own = [row["manager"] * 100 for row in every if row["call"] == call and row["rate"] == calls / 300]
+            if len(own) > 1:
+                bars.setdefault(name, []).append(float(np.mean(own)))
+                half = t_quantile((1 + LEVEL) / 2, len(own) - 1) * float(np.std(own, ddof=1)) / math.sqrt(len(own))
+                reach.setdefault(name, []).append(half)
+    if len(bars) < 2 or any(len(each) < len(names) for each in bars.values()):
+        return picture([published])
+    below = f"calls in 5 minutes: {FORWARDED} (without), {CHECKED} (with)"
+    return picture([published, Panel("Measured here: mean use of one processor", below, names, bars, reach)])
+
+
 def measured_ratio(found: Mapping[str, Fit]) -> str:
     if CHECKED not in found or FORWARDED not in found:
         return "Measured: not recorded yet.\n"
@@ -451,6 +483,8 @@ which have both, are of more than filters. Of health, `level=shards` is what is 
 ## Rates: claimed and measured
 The published table has 3,000, 6,000 and 9,000 calls in five minutes (claim ad-7).
 
+![What the elected cluster manager uses at these rates, with the check of the term and without it]({PICTURE.name})
+
 {rates_table(rates(records))}
 ## Do monitoring calls take the cluster down?
 The elected manager is paused, or gets a tenth of a processor, while it is asked ten or twenty times a second.
@@ -478,7 +512,8 @@ that publishes states does that too.
 
 def main() -> None:
     PAGE.write_text(page(recorded()))
-    print(f"wrote {PAGE.relative_to(ROOT)}")
+    PICTURE.write_text(rates_picture(recorded()))
+    print(f"wrote {PAGE.relative_to(ROOT)} and {PICTURE.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

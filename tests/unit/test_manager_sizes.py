@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import manager_sizes as sizes
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rates_picture import Panel, top_of
 
 FILTERS = ("cluster-stats", "cluster-stats-filtered", "health-shards")
 CALLS = (*sizes.PUBLISHED_CALLS, "mapping", "index-settings", "health", *FILTERS)
@@ -167,3 +170,31 @@ def test_what_protects_is_said_from_its_record() -> None:
 
 def test_the_committed_page_is_made_of_the_committed_records() -> None:
     assert sizes.PAGE.read_text() == sizes.page(sizes.recorded()), "run: python benchmarks/manager_sizes.py"
+    assert sizes.PICTURE.read_text() == sizes.rates_picture(sizes.recorded()), "run: python benchmarks/manager_sizes.py"
+
+
+BAR = re.compile(r'y="([\d.]+)" width="[\d.]+" height="([\d.]+)" fill="[^"]+">\s*<title>([^:]+): ([\d.]+) %</title>')
+
+
+def test_bars_of_the_picture_are_as_high_as_what_they_stand_for() -> None:
+    rates = {"rates": at_rates({"mapping": 1.0, "index-settings": 4.0})}
+    alone, both = sizes.rates_picture([]), sizes.rates_picture([record(**rates)])
+    for words, panels in ((alone, 1), (both, 2)):
+        ElementTree.fromstring(words)
+        bars = [(float(y), float(height), name, float(value)) for y, height, name, value in BAR.findall(words)]
+        assert len(bars) == 6 * panels
+        for panel in (bars[:6], bars[6:]):
+            feet = {round(y + height, 1) for y, height, _, _ in panel}
+            assert len(feet) <= 1, "they stand on one line"
+            scales = [height / value for _, height, _, value in panel]
+            assert not panel or max(scales) == pytest.approx(min(scales), rel=0.02)
+    assert "without the check, 3,000: 14.00 %" in alone and "with the check, 9,000: 12.00 %" in alone
+    assert "with the check, 9,000: 10.0" in both and 'class="reach"' in both and 'class="reach"' not in alone
+    without_one = {"rates": [row for row in rates["rates"] if row["rate"] != 20]}
+    assert sizes.rates_picture([record(**without_one)]) == alone, "rates that were not all measured are not drawn"
+
+
+@given(st.floats(0.01, 400))
+def test_an_axis_ends_above_all_bars_and_not_far_above(most: float) -> None:
+    top = Panel("", "", ["x"], {"a": [most / 2], "b": [most]}, {"a": [most / 4]})
+    assert most <= top_of(top) + 1e-9 and (top_of(top) <= 2.6 * most or top_of(top) == pytest.approx(0.4))
