@@ -102,6 +102,20 @@ def test_an_answer_of_another_shape_is_garbled(name: str) -> None:
     assert judged(name, {**WHOLE[name], **OTHER[name]}) is Outcome.GARBLED
 
 
+@pytest.mark.parametrize("name", admin.EVERY)
+def test_an_answer_that_was_cut_off_is_garbled_also_in_parts_that_are_skipped(name: str) -> None:
+    whole = json.dumps(WHOLE[name])
+    for end in range(len(whole)):
+        assert admin.judge(admin.EVERY[name].path, whole[:end]) is Outcome.GARBLED, whole[:end]
+    assert admin.judge(admin.EVERY[name].path, whole.encode()) is Outcome.OK
+
+
+def test_a_number_is_no_truth_and_what_an_answer_says_of_itself_is_no_verdict() -> None:
+    assert judged("health", {**WHOLE["health"], "number_of_nodes": True}) is Outcome.GARBLED
+    assert judged("health", {**WHOLE["health"], "timed_out": 0}) is Outcome.GARBLED
+    assert judged("state", {**WHOLE["state"], "whole": False}) is Outcome.OK
+
+
 def test_a_page_without_a_way_to_the_next_one_and_an_allocation_without_its_node_are_garbled() -> None:
     assert judged("list-indices", {"indices": [{"index": "chaos"}]}) is Outcome.GARBLED
     assert judged("cat-allocation", [{"shards": "3"}]) is Outcome.GARBLED
