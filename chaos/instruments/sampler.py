@@ -53,7 +53,8 @@ from chaos.opensearch.views import Counts, View, another_leader, everything, new
 PERIOD_SECONDS = 1.0
 TIMEOUT_SECONDS = 1.5
 ALL_NODES_EVERY = 5
-"""In between the known leader alone is asked: views cost processor time, which a lab's nodes share with the load."""
+"""In between the known leader alone is asked: views cost processor time, which a lab's nodes share with the load. So do
+shards in them, which are asked for where the state has changed."""
 RECOVERIES_SECONDS = 5.0
 WORK_EVERY = 2
 """Turns between two questions to the data nodes how much processor time they have used: 4 ms of it each (measured)."""
@@ -92,6 +93,8 @@ class Sampler(Observer, ClusterSight, ClusterViews):
         self._ticks = Ticks()
         self._nodes: frozenset[str] | None = None
         self.heard = time.monotonic()
+        self._views: dict[str, View] = {}
+        """Node → what it believed when it last answered."""
         self._leader: str | None = None
         self._status: str | None = None
         self._copies: dict[tuple[str, int, str], tuple[str, bool]] = {}
@@ -179,7 +182,10 @@ class Sampler(Observer, ClusterSight, ClusterViews):
     def _ask(self, pool: ThreadPoolExecutor, names: Iterable[str], took: Answers) -> list[View]:
         def ask(name: str) -> tuple[str, View | None, float]:
             began = time.monotonic()
-            return name, view(self._lab, name, TIMEOUT_SECONDS), (time.monotonic() - began) * 1000
+            found = view(self._lab, name, TIMEOUT_SECONDS, self._views.get(name))
+            if found is not None:
+                self._views[name] = found
+            return name, found, (time.monotonic() - began) * 1000
 
         seen = []
         for name, found, milliseconds in pool.map(ask, names):

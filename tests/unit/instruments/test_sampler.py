@@ -14,7 +14,7 @@ from fakes import FakeLab, Log
 
 from chaos.instruments import sampler as module
 from chaos.instruments.sampler import Sampler
-from chaos.opensearch import counters
+from chaos.opensearch import counters, views
 from chaos.opensearch.routing import default_routing_shards
 from chaos.opensearch.views import ShardCopy, View, another_leader
 
@@ -409,6 +409,24 @@ def test_at_work_it_asks_the_leader_alone_and_every_fifth_time_all(running: tupl
     asked = [sorted(event["answers"]) for event in log.of("sample")[:11]]
     assert asked.count(["a-cm"]) == 8 and asked[0] == asked[5] == asked[10] == sorted(NODES)
     assert all(0 <= event["late_ms"] < 10_000 for event in log.of("sample"))
+
+
+def test_at_work_it_asks_each_node_once_for_shards_of_a_state_that_does_not_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Named(FakeCluster):
+        def _state(self) -> dict[str, Any]:
+            return {**super()._state(), "state_uuid": "the only one"}
+
+    monkeypatch.setattr(module, "PERIOD_SECONDS", 0.0)
+    lab, log = Named(), Log()
+    made = Sampler(lab, log, "chaos")  # type: ignore[arg-type]
+    made.start()
+    seen(log, lambda: len(log.of("sample")) >= 11)
+    made.stop()
+    whole = [node for node, _, path in lab.requests if path == views.STATE]
+    assert sorted(whole) == sorted(NODES), "in the first turn, in which all are asked"
+    assert {event["status"] for event in log.of("sample")} == {log.of("sample")[0]["status"]} and not log.of("note")
 
 
 def test_at_work_a_leader_that_was_replaced_is_found_out_before_all_are_asked(

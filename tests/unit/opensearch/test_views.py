@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 import urllib3
+from fake_cluster import FakeCluster
 from fakes import FakeLab
 
 from chaos.base.errors import LabError
 from chaos.opensearch import views
-from chaos.opensearch.views import NOBODY, ShardCopy, View, administer, await_green, elected, newest, parse
+from chaos.opensearch.views import NOBODY, ShardCopy, View, administer, await_green, elected, newest, parse, view
 
 NODES = frozenset(node.name for node in FakeLab().topology.nodes)
 
@@ -299,3 +300,71 @@ def test_an_administrative_request_that_is_rejected_is_asked_again(monkeypatch) 
     assert views.administer(lab, "DELETE", "/x", through="a") == (200, "done")
     monkeypatch.setattr(views, "REJECTED_SECONDS", 0.0)
     assert views.administer(lab, "DELETE", "/x", through="a") == (429, "never used")
+
+
+class Changing(FakeCluster):
+    """Gives each state a name, as OpenSearch does, and only what was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.version, self.uuid_of_state, self.blocked = 7, "first", False
+        self.indices = {"chaos": {}}
+
+    def answer(self, node: str, method: str, path: str, given: Any) -> tuple[int, Any]:
+        status, state = super().answer(node, method, path, given)
+        if not path.startswith("/_cluster/state/cluster_manager_node"):
+            return status, state
+        state = state | {"version": self.version, "state_uuid": self.uuid_of_state}
+        if self.blocked:
+            block = {"2": {"description": "no cluster-manager", "levels": ["write"]}}
+            state |= {"blocks": {"global": block}, "cluster_manager_node": None}
+        if ",routing_table," not in path:
+            del state["routing_table"]
+        return status, state
+
+    def asked(self) -> list[str]:
+        """What was asked for since the last time."""
+        found = ["all" if path == views.STATE else "without" for _, _, path in self.requests]
+        self.requests.clear()
+        return found
+
+
+def test_shards_are_asked_for_only_where_the_state_is_another_one() -> None:
+    lab = Changing()
+    first = view(lab, "a-cm")  # type: ignore[arg-type]
+    assert first is not None and first.copies and lab.asked() == ["all"]
+    again = view(lab, "a-cm", last=first)  # type: ignore[arg-type]
+    assert again == first and lab.asked() == ["without"]
+    lab.version, lab.uuid_of_state, lab.indices = 8, "second", {"chaos": {}, "other": {}}
+    newer = view(lab, "a-cm", last=again)  # type: ignore[arg-type]
+    assert newer is not None and lab.asked() == ["without", "all"]
+    assert {copy.index for copy in newer.copies} == {"chaos", "other"} and newer.version == 8
+
+
+def test_a_state_of_the_same_version_and_another_name_is_another_one() -> None:
+    """Two leaders may each have made one."""
+    lab = Changing()
+    first = view(lab, "a-cm")  # type: ignore[arg-type]
+    lab.uuid_of_state = "of another leader"
+    lab.asked()
+    view(lab, "a-cm", last=first)  # type: ignore[arg-type]
+    assert lab.asked() == ["without", "all"]
+
+
+def test_who_is_elected_and_what_is_blocked_is_asked_also_where_the_state_is_the_same() -> None:
+    lab = Changing()
+    first = view(lab, "a-cm")  # type: ignore[arg-type]
+    lab.blocked = True
+    seen = view(lab, "a-cm", last=first)  # type: ignore[arg-type]
+    assert first is not None and seen is not None
+    assert seen.leader is None and [block.says for block in seen.blocks] == ["no cluster-manager"]
+    assert seen.copies == first.copies and lab.asked() == ["all", "without"]
+
+
+@pytest.mark.parametrize("name", ["_na_", "", None, 7])
+def test_a_state_without_a_name_is_asked_for_in_full(name: Any) -> None:
+    lab = Changing()
+    lab.uuid_of_state = name
+    first = view(lab, "a-cm")  # type: ignore[arg-type]
+    view(lab, "a-cm", last=first)  # type: ignore[arg-type]
+    assert lab.asked() == ["all", "all"]
