@@ -186,8 +186,9 @@ def _pods(seen: Seen, there: SeenPods) -> dict[str, Pod]:
     if strange or others:
         said = [f"node {each} is none of these pods" for each in strange]
         said += [f"pod {each} is no node of this cluster" for each in others]
+        waits = "wait until it has joined, where it is starting, or " if others and not strange else ""
         raise InvalidInput(
-            "; ".join(said[:5]), remedy="name the labels of exactly the pods of one cluster with --selector"
+            "; ".join(said[:5]), remedy=f"{waits}name the labels of exactly the pods of one cluster with --selector"
         )
     return found
 

@@ -75,7 +75,7 @@ def test_pods_of_another_cluster_are_refused(cluster: Cluster, where: Where, sta
     cluster.members.remove(DATA)
     with pytest.raises(InvalidInput, match=f"pod {DATA} is no node of this cluster") as error:
         drafted(where, state, None, None, {})
-    assert "--selector" in str(error.value.remedy)
+    assert "--selector" in str(error.value.remedy) and "wait until it has joined" in str(error.value.remedy)
 
 
 def test_zones_that_opensearch_does_not_know_are_said(cluster: Cluster, where: Where, state: Path) -> None:
