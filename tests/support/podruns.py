@@ -77,9 +77,9 @@ def held(api: Api) -> list[str]:
     ]
 
 
-def whole(api: Api) -> bool:
+def whole(api: Api, nodes: int = 6) -> bool:
     ready = [each for each in pods(api) if {"type": "Ready", "status": "True"}.items() <= _condition(each).items()]
-    return len(ready) == 6 and not held(api)
+    return len(ready) == nodes and not held(api)
 
 
 def _condition(pod: dict[str, Any]) -> dict[str, Any]:
