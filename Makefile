@@ -62,7 +62,7 @@ pytest-parts = status=0; \
 	$(2) \
 	exit $$status
 # What make test says last, whatever came before it.
-left-out = echo "left out: the tests of the Kubernetes box, because they take hours (and root, and 6 GiB of memory)." \
+left-out = echo "left out: the tests of the Kubernetes box, because they take hours (and root, and 9 GiB of memory)." \
 	"All of them: make test-kubernetes. A few of them: make test-kubernetes KUBERNETES_TESTS=sample";
 
 # what needs neither a cluster nor one of our own programs

@@ -447,10 +447,11 @@ def test_a_helper_that_says_that_it_has_done_what_it_has_not_proves_nothing(box:
 SHIPPED = Path(__file__).parents[2] / "experiments" / "kubernetes"
 
 
-ROLLED_ELSEWHERE = "rollout"  # test_rollout_on_kubernetes
+ELSEWHERE = {"rollout", "rollout-slow-zone", "all-at-once"}
+"""In boxes of their own: test_rollout_on_kubernetes, test_all_at_once_on_kubernetes."""
 
 
-@pytest.mark.parametrize("name", sorted({each.stem for each in SHIPPED.glob("*.yaml")} - {ROLLED_ELSEWHERE}))
+@pytest.mark.parametrize("name", sorted({each.stem for each in SHIPPED.glob("*.yaml")} - ELSEWHERE))
 def test_a_shipped_experiment_for_kubernetes_runs_once_all_who_are_hit_are_named(
     box: Box, tmp_path: Path, name: str
 ) -> None:

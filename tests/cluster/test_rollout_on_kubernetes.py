@@ -1,5 +1,5 @@
 """A rollout of the data nodes by Kubernetes itself, which goes by readiness: as the chart has it, and with a startup
-probe that waits for green."""
+probe that waits for green; and of one zone's, while the rest of that zone is slow."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import requests
 from clusterkit import ROOT, cli, events, findings
+from kubebox import images
 from kubebox.api import Api
 from kubebox.making import Box
 from kubebox.manifests import DATA, HTTP, SEARCH
@@ -25,7 +26,8 @@ from chaos.history.during import PROOF
 pytestmark = [pytest.mark.cluster, pytest.mark.full, pytest.mark.kubernetes]
 UP_SECONDS = 900
 GREEN = "/_cluster/health?wait_for_status=green&timeout=1s"
-SHIPPED = ROOT / "experiments" / "kubernetes" / "rollout.yaml"
+SHIPPED = ROOT / "experiments" / "kubernetes"
+TOPOLOGY = ROOT / "topologies" / "3az-delayed-allocation.yaml"
 ONE_AT_A_TIME = {"persistent": {"cluster.routing.allocation.node_concurrent_recoveries": 1}}
 """Copies that come back queue, as they do where each has much to catch up with."""
 ROLL = """\
@@ -49,11 +51,10 @@ while True:
 
 @pytest.fixture
 def box(request: pytest.FixtureRequest) -> Iterator[Box]:
-    """With the startup probe that the test names, or the chart's."""
+    """With the options that the test names."""
     made = named()
     try:
-        given = () if request.param is None else ("--startup", request.param)
-        code, output = Command(made.name, "up", *given).end(UP_SECONDS)
+        code, output = Command(made.name, "up", *request.param).end(UP_SECONDS)
         assert code == 0, output
         yield made
     finally:
@@ -67,22 +68,35 @@ def slowed(api: Api) -> None:
     assert answer.status_code == 200, answer.text
 
 
-def rolled(box: Box, folder: Path) -> tuple[int, str, dict[str, Any]]:
-    """The shipped experiment with its command replaced: exit code, output and verdict."""
+def rolled(box: Box, folder: Path, name: str, rolls: str, topology: Path | None = None) -> tuple[str, dict[str, Any]]:
+    """A shipped experiment with its command replaced by one that rolls a StatefulSet out, and with another topology
+    where one is given: output and verdict."""
     yaml = YAML()
-    asked = yaml.load(SHIPPED.read_text())
+    asked = yaml.load((SHIPPED / f"{name}.yaml").read_text())
     (folder / "roll.py").write_text(ROLL)
-    command = [sys.executable, str(folder / "roll.py"), str(box.layout.kubeconfig), DATA.full_name, SEARCH]
+    command = [sys.executable, str(folder / "roll.py"), str(box.layout.kubeconfig), rolls, SEARCH]
     asked["phases"]["rolled"]["during"]["command"] = command
-    with (folder / "rollout.yaml").open("w") as file:
+    if topology is not None:
+        asked["topology"] = str(topology)
+    with (folder / f"{name}.yaml").open("w") as file:
         yaml.dump(asked, file)
     on = target(box, folder)
-    on.write_text(on.read_text().replace("rung: node\n", "rung: zone\n").replace("copies: 20", "copies: 60"))
-    code, output = cli("run", folder / "rollout.yaml", "--on", on, "--out", folder / "run", "--yes", timeout=1800)
-    return code, output, findings(folder / "run")
+    text = on.read_text().replace("rung: node\n", "rung: zone\n").replace("copies: 20", "copies: 60")
+    on.write_text(text.replace("\n  forward:", f"\n  helper: {images.HELPER}\n  forward:", 1))
+    code, output = cli("run", folder / f"{name}.yaml", "--on", on, "--out", folder / "run", "--yes", timeout=1800)
+    print(output)
+    # a busy machine may take the worth from what depends on time, and not from which process is which
+    assert code in (Exit.PASS, Exit.WEAKNESS, Exit.INCONCLUSIVE) and "clean-up: clean" in output, output
+    assert [each["proven"] for each in events(folder / "run") if each["kind"] == PROOF] == [True], output
+    return output, findings(folder / "run")
 
 
-@pytest.mark.parametrize("box", [None, GREEN], indirect=True, ids=["port", "green"])
+def counted(found: dict[str, Any], metric: str) -> dict[str, str]:
+    """What a metric counts as in each phase in which it is judged."""
+    return {each["phase"]: each["counts_as"] for each in found["findings"] if each["metric"] == metric}
+
+
+@pytest.mark.parametrize("box", [(), ("--startup", GREEN)], indirect=True, ids=["port", "green"])
 def test_a_rollout_replaces_each_data_node_and_where_it_waits_for_green_no_shard_is_without_a_copy(
     box: Box, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -90,15 +104,32 @@ def test_a_rollout_replaces_each_data_node_and_where_it_waits_for_green_no_shard
     assert wait_until(lambda: whole(api), 240, every=0.5)
     slowed(api)
     before = uids(api)
-    code, output, found = rolled(box, tmp_path)
-    print(output)
-    # a busy machine may take the worth from what depends on time, and not from which process is which
-    assert code in (Exit.PASS, Exit.WEAKNESS, Exit.INCONCLUSIVE) and "clean-up: clean" in output, output
-    assert [each["proven"] for each in events(tmp_path / "run") if each["kind"] == PROOF] == [True], output
+    output, found = rolled(box, tmp_path, "rollout", DATA.full_name)
     after = uids(api)
     assert {name for name in before if after[name] != before[name]} == {f"{DATA.full_name}-{n}" for n in range(3)}
-    red = {each["phase"]: each["counts_as"] for each in found["findings"] if each["metric"] == "cluster.red"}
+    red = counted(found, "cluster.red")
     assert {"healthy", "rolled", "returned"} <= set(red), found["findings"]
     if "green" in request.node.name:
         assert red["rolled"] != "weakness", output
     assert wait_until(lambda: whole(api), 150, every=0.5)
+
+
+@pytest.mark.parametrize("box", [("--zonal",)], indirect=True, ids=["zonal"])
+def test_while_the_rest_of_its_zone_is_slow_a_rollout_moves_copies_only_where_they_wait_for_no_node(
+    box: Box, tmp_path: Path
+) -> None:
+    api, moved = box.api(), {}
+    for delay in ("0ms", "3m"):
+        folder = tmp_path / delay
+        folder.mkdir()
+        made = TOPOLOGY.read_text().replace("delayed_timeout: 3m", f"delayed_timeout: {delay}")
+        (folder / TOPOLOGY.name).write_text(made)
+        assert wait_until(lambda: whole(api, 9), 240, every=0.5)
+        before = uids(api)
+        output, found = rolled(box, folder, "rollout-slow-zone", f"{DATA.full_name}-b", folder / TOPOLOGY.name)
+        after = uids(api)
+        assert {name for name in before if after[name] != before[name]} == {f"{DATA.full_name}-b-{n}" for n in (0, 1)}
+        assert "not proven" not in output, output
+        moved[delay] = counted(found, "shards.moved")["rolled"]
+    assert moved["0ms"] == "weakness" and moved["3m"] != "weakness", moved
+    assert wait_until(lambda: whole(api, 9), 150, every=0.5)

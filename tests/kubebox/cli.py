@@ -7,6 +7,7 @@ import json
 import sys
 
 from chaos.base.errors import ChaosError, Exit
+from kubebox import manifests
 
 NAME = "staging"
 
@@ -37,6 +38,11 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--startup", metavar="PATH", help="have kubelets take a node for started once this answers well, "
                     "for example '/_cluster/health?wait_for_status=green&timeout=1s', so that rollouts wait for it; "
                     "default: once its port is open")  # fmt: skip
+    up.add_argument("--management", choices=(manifests.PARALLEL, manifests.ORDERED), default=manifests.PARALLEL,
+                    help="how a StatefulSet makes the pods of data nodes: all at once, or each once the one before is "
+                    "ready; default: all at once, as the chart has it")  # fmt: skip
+    up.add_argument("--zonal", action="store_true", help="give each zone a StatefulSet of two data nodes of its own "
+                    "(9 GiB of free memory); default: one of three data nodes for all zones")  # fmt: skip
     up.set_defaults(does=_up)
     for name, does, message in (
         ("down", _down, "take all of it away"),
@@ -56,11 +62,11 @@ def _up(given: argparse.Namespace) -> None:
     from chaos.base.console import Reporter
     from kubebox.making import Box
 
+    options = manifests.Options(given.liveness, given.startup, given.management, given.zonal)
     reporter = Reporter()
     box = Box(given.name)
     try:
-        probes = {"liveness": given.liveness, "startup": given.startup}
-        new = box.up(reporter, searches=given.searches, writes=given.writes, **probes)
+        new = box.up(reporter, searches=given.searches, writes=given.writes, options=options)
     finally:
         reporter.close()
     away = "make staging-kubernetes-down" if given.name == NAME else f"python tests/kubebox --name {given.name} down"
@@ -116,7 +122,7 @@ def _sample(given: argparse.Namespace) -> int:
 
 
 def _counts(given: argparse.Namespace) -> None:
-    from kubebox import making, manifests
+    from kubebox import making
 
     api = making.Box(given.name).api()
     found = {space: making.counts(api, space) for space in (manifests.SHOP, manifests.OTHERS)}

@@ -39,16 +39,19 @@ from chaos.targets.labs.network import namespaces, processes_in
 from chaos.targets.wiring import NETNS_FOLDER
 from kubebox import groups, manifests, network, parts, plan
 from kubebox.api import Api, is_ready, rolled_out
+from kubebox.manifests import Options
 from kubebox.parts import Parts
 from kubebox.plan import MACHINES_OF_ZONES, ZONES, Layout, Machine
 
-API_SECONDS, NODES_SECONDS, SEARCH_SECONDS, ENDED_SECONDS = 60.0, 60.0, 240.0, 20.0
+API_SECONDS, NODES_SECONDS, SEARCH_SECONDS, ENDED_SECONDS = 60.0, 60.0, 360.0, 20.0
 AGAIN = "try again: make staging-kubernetes-down"
-NEEDED_MEMORY = 6 << 30
+NEEDED_MEMORY, ZONAL_MEMORY = 6 << 30, 3 << 30
+"""Of a box, and of the three data nodes more that one has whose zones have two."""
 FORMAT = ("mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0")
 """Nothing is kept back for root, so that full is full for everybody."""
 APART = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private")
 """Begins a command whose process is the first of a machine."""
+DEFAULT = Options()
 NAME = re.compile(r"[a-z0-9-]{1,20}")
 
 
@@ -100,15 +103,13 @@ class Box:
         *,
         searches: float = 10.0,
         writes: float = 5.0,
-        liveness: str | None = None,
-        startup: str | None = None,
+        options: Options = DEFAULT,
     ) -> bool:
         """Bring it up; False where it was up. On any failure, or a signal, nothing is left.
 
-        ``searches``, ``writes``: of the application, a second. ``liveness``, ``startup``: see
-        :class:`manifests.Started`.
+        ``searches``, ``writes``: of the application, a second.
         """
-        refuse_unready()
+        refuse_unready(NEEDED_MEMORY + (ZONAL_MEMORY if options.zonal else 0))
         with paths.locked(self.lock()):
             if self.is_up():
                 return False
@@ -120,7 +121,7 @@ class Box:
             stop = Stop()
             with signals(stop, reporter):
                 try:
-                    self._up(made, reporter, stop, searches, writes, liveness, startup)
+                    self._up(made, reporter, stop, searches, writes, options)
                 except BaseException:
                     reporter.status("taking the box away again")
                     _raise_if(self._away())
@@ -134,8 +135,7 @@ class Box:
         stop: Stop,
         searches: float,
         writes: float,
-        liveness: str | None,
-        startup: str | None,
+        options: Options,
     ) -> None:
         begun = time.monotonic()
         self._files(made)
@@ -165,7 +165,7 @@ class Box:
             for name, folder in self.layout.volumes(each.zone).items()
         }
         _create(api, manifests.volumes(folders))
-        started = manifests.Started(made.command, made.opensearch_name, made.preload, liveness, startup)
+        started = manifests.Started(made.command, made.opensearch_name, made.preload, options)
         _create(api, manifests.opensearch(made.version, started))
         self._await_opensearch(api, stop)
         _create(api, manifests.shop(searches, writes))
@@ -279,9 +279,7 @@ class Box:
 
     def _await_opensearch(self, api: Api, stop: Stop) -> None:
         def ready() -> bool:
-            sets = api.get(f"/apis/apps/v1/namespaces/{manifests.SEARCH}/statefulsets")["items"]
-            named = [{**each, "kind": "StatefulSet"} for each in sets]
-            return len(named) == len(manifests.GROUPS) and all(map(rolled_out, named)) and _is_whole(api)
+            return all(map(rolled_out, _sets(api))) and _is_whole(api)
 
         _await(stop, SEARCH_SECONDS, "OpenSearch is not whole", ready)
 
@@ -344,7 +342,7 @@ def _run(*command: str) -> str | None:
     return None if done.returncode == 0 else f"{' '.join(command)}: {done.stderr.strip()[-300:]}"
 
 
-def refuse_unready() -> None:
+def refuse_unready(needed: int = NEEDED_MEMORY) -> None:
     """Raises MissingPrerequisite for what this machine lacks for a box; nothing has been started."""
     if os.geteuid() != 0:
         raise MissingPrerequisite("a box needs root, for namespaces", remedy="run it as root (sudo)")
@@ -352,9 +350,9 @@ def refuse_unready() -> None:
         raise MissingPrerequisite("a box needs unshare", remedy="apt-get install --no-install-recommends util-linux")
     if (why := loops.lacking()) is not None:
         raise MissingPrerequisite(f"a box's volumes need loop devices: {why}")
-    if (free := paths.memory_available_bytes()) < NEEDED_MEMORY:
+    if (free := paths.memory_available_bytes()) < needed:
         raise MissingPrerequisite(
-            f"a box needs {NEEDED_MEMORY / 2**30:.0f} GiB of free memory, and {free / 2**30:.1f} GiB are free"
+            f"a box needs {needed / 2**30:.0f} GiB of free memory, and {free / 2**30:.1f} GiB are free"
         )
 
 
@@ -397,8 +395,14 @@ def _direct(url: str) -> requests.Response:
 
 def _is_whole(api: Api) -> bool:
     said = health(api)
-    nodes = sum(group.replicas for group in manifests.GROUPS)
+    nodes = sum(each["spec"]["replicas"] for each in _sets(api))
     return said is not None and said["status"] == "green" and said["number_of_nodes"] == nodes
+
+
+def _sets(api: Api) -> list[dict[str, Any]]:
+    """The StatefulSets of OpenSearch's nodes."""
+    items = api.get(f"/apis/apps/v1/namespaces/{manifests.SEARCH}/statefulsets")["items"]
+    return [{**each, "kind": "StatefulSet"} for each in items]
 
 
 def _nodes_ready(api: Api) -> bool:

@@ -7,7 +7,7 @@ once for the dedicated cluster managers, once for the data nodes. docs/kubernete
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kubebox import images
@@ -36,6 +36,8 @@ class Group:
     roles: tuple[str, ...]
     heap: int
     replicas: int = 3
+    zonal: bool = False
+    """Whether each zone has a StatefulSet of its own."""
 
     @property
     def full_name(self) -> str:
@@ -58,6 +60,8 @@ class Group:
 MANAGERS = Group("managers", "master", ("cluster_manager",), 256)
 DATA = Group("data", "data", ("data", "ingest"), 512)
 GROUPS = (MANAGERS, DATA)
+PARALLEL, ORDERED = "Parallel", "OrderedReady"
+"""Policies by which a StatefulSet makes its pods: all at once, or each once the one before is ready."""
 
 
 def namespace(name: str) -> Object:
@@ -65,27 +69,43 @@ def namespace(name: str) -> Object:
 
 
 @dataclass(frozen=True)
-class Started:
-    """How a node's container is started. ``command``: in the ``image``; ``preload``: a library before all others.
+class Options:
+    """What a box has otherwise than the chart, where it is asked for.
 
     ``liveness``: a path of OpenSearch that the kubelet asks, and where it gets no good answer it ends the container;
     None: nothing, as the chart has it. ``startup``: a path that it asks until the first good answer: before that the
-    pod is not ready, and a rollout waits; None: whether the port is open, as the chart has it.
+    pod is not ready, and a rollout waits; None: whether the port is open, as the chart has it. ``management``: the
+    policy by which pods of data nodes are made; those of cluster managers are made all at once, because the first one
+    alone forms no cluster. ``zonal``: each zone has a StatefulSet of two data nodes of its own.
     """
+
+    liveness: str | None = None
+    startup: str | None = None
+    management: str = PARALLEL
+    zonal: bool = False
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        return (MANAGERS, replace(DATA, replicas=2 * len(ZONES), zonal=True)) if self.zonal else GROUPS
+
+
+@dataclass(frozen=True)
+class Started:
+    """How a node's container is started. ``command``: in the ``image``; ``preload``: a library before all others."""
 
     command: Sequence[str]
     image: str
     preload: str | None
-    liveness: str | None = None
-    startup: str | None = None
+    options: Options = Options()
 
 
 def opensearch(version: str, started: Started) -> list[Object]:
     """All objects of the cluster."""
     found: list[Object] = []
-    for group in GROUPS:
+    for group in started.options.groups:
         found += [*services(group, version), budget(group, version)]
-        found.append(stateful_set(group, version, started))
+        zones = ZONES if group.zonal else (None,)
+        found += [stateful_set(group, version, started, zone) for zone in zones]
     return found
 
 
@@ -128,17 +148,21 @@ def services(group: Group, version: str) -> list[Object]:
 
 
 def budget(group: Group, version: str) -> Object:
+    """It lets the pods of one zone go."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": {"name": f"{group.full_name}-pdb", "namespace": SEARCH, "labels": group.labels(version)},
-        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": group.selector}},
+        "spec": {"maxUnavailable": group.replicas // len(ZONES), "selector": {"matchLabels": group.selector}},
     }
 
 
-def stateful_set(group: Group, version: str, started: Started) -> Object:
-    labels = group.labels(version)
+def stateful_set(group: Group, version: str, started: Started, zone: str | None) -> Object:
+    """``zone``: whose nodes alone it has; None: those of all."""
+    own = {} if zone is None else {"zone": zone}
+    labels = {**group.labels(version), **own}
     pod = {
+        **({"nodeSelector": {ZONE_LABEL: zone}} if zone is not None else {}),
         "automountServiceAccountToken": False,
         "enableServiceLinks": True,
         "securityContext": {"fsGroup": UID, "runAsUser": UID},
@@ -151,17 +175,17 @@ def stateful_set(group: Group, version: str, started: Started) -> Object:
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
         "metadata": {
-            "name": group.full_name,
+            "name": group.full_name if zone is None else f"{group.full_name}-{zone}",
             "namespace": SEARCH,
             "labels": labels,
             "annotations": {"majorVersion": version.partition(".")[0]},
         },
         "spec": {
             "serviceName": f"{group.full_name}-headless",
-            "replicas": group.replicas,
-            "podManagementPolicy": "Parallel",
+            "replicas": group.replicas if zone is None else group.replicas // len(ZONES),
+            "podManagementPolicy": PARALLEL if group is MANAGERS else started.options.management,
             "updateStrategy": {"type": "RollingUpdate"},
-            "selector": {"matchLabels": group.selector},
+            "selector": {"matchLabels": {**group.selector, **own}},
             "template": {"metadata": {"labels": labels}, "spec": pod},
             "volumeClaimTemplates": [_claim(group)],
         },
@@ -196,8 +220,9 @@ def _container(group: Group, started: Started) -> Object:
     ]
     loaded = [{"name": "LD_PRELOAD", "value": started.preload}] if started.preload else []
     probe = {"tcpSocket": {"port": HTTP}, "timeoutSeconds": 3}
-    asked = {**_get(started.liveness), "periodSeconds": 10}
-    first = _get(started.startup) if started.startup else probe
+    options = started.options
+    asked = {**_get(options.liveness), "periodSeconds": 10}
+    first = _get(options.startup) if options.startup else probe
     java, *rest = started.command
     return {
         "name": "opensearch",
@@ -212,7 +237,7 @@ def _container(group: Group, started: Started) -> Object:
         "resources": {"requests": {"cpu": "200m", "memory": "100Mi"}},
         "startupProbe": {**first, "initialDelaySeconds": 5, "periodSeconds": 10, "failureThreshold": 30},
         "readinessProbe": {**probe, "periodSeconds": 5, "failureThreshold": 3},
-        **({"livenessProbe": asked} if started.liveness else {}),
+        **({"livenessProbe": asked} if options.liveness else {}),
         "volumeMounts": [{"name": group.full_name, "mountPath": f"{HOME}/data"}],
     }
 

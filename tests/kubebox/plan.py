@@ -24,8 +24,8 @@ PORT = "kubebox0"
 """That port's name."""
 API_PORT = 6443
 ZONES = ("a", "b", "c")
-VOLUMES = 2
-"""Of each machine: a cluster manager's and a data node's."""
+VOLUMES = 3
+"""Of each machine: a cluster manager's and those of two data nodes, the second for zones that have two."""
 VOLUME_BYTES = 1 << 30
 """Of each, as its claim asks; the file of a file system, which takes on this machine what is written to it."""
 ZONE_LABEL = "topology.kubernetes.io/zone"

@@ -31,7 +31,6 @@ expect:
   - {{acknowledged.lost: 0}}
 guards: {{max: 6m}}
 """
-NODES = 6
 RUNS = (
     "caps: {requests: 400/s, documents: 20000, copies: 20}\nnotes: .opensearch-chaos\nrung: node\nuntil: 2027-01-31\n"
 )
@@ -79,21 +78,21 @@ def held(api: Api) -> list[str]:
     ]
 
 
-def whole(api: Api) -> bool:
+def whole(api: Api, nodes: int = 6) -> bool:
     """All pods are ready, and each is a node of one cluster: the chart's probe asks for a port alone, which a node
     opens before it has joined."""
     ready = [each for each in pods(api) if {"type": "Ready", "status": "True"}.items() <= _condition(each).items()]
-    return len(ready) == NODES and not held(api) and all(_joined(each["status"]["podIP"]) for each in ready)
+    return len(ready) == nodes and not held(api) and all(_joined(each["status"]["podIP"], nodes) for each in ready)
 
 
-def _joined(address: str) -> bool:
-    """Whether the node at this address sees all nodes and a cluster manager."""
+def _joined(address: str, nodes: int) -> bool:
+    """Whether the node at this address sees so many nodes and a cluster manager."""
     try:
         answer = requests.get(f"http://{address}:{HTTP}/_cluster/health?local=true", timeout=5)
         said = answer.json() if answer.status_code == 200 else {}
     except requests.RequestException:
         return False
-    return said.get("number_of_nodes") == NODES and said.get("discovered_cluster_manager") is True
+    return said.get("number_of_nodes") == nodes and said.get("discovered_cluster_manager") is True
 
 
 def _condition(pod: dict[str, Any]) -> dict[str, Any]:

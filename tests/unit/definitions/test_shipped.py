@@ -79,8 +79,8 @@ def test_the_runs_of_shipped_sides_can_decide(path: Path) -> None:
 
 
 OF_RUNS = re.compile(
-    r"cluster\.recovered|ladder\..*|shards\.moved|acknowledged\.lost|costs\..*|documents\.tries|visible\.p.*|"
-    r"replicas\.visible\.p(50|90|99)|replication\.(lag|bytes_behind)|data\..*"
+    r"cluster\.recovered|ladder\..*|shards\.moved|acknowledged\.lost|costs\..*|manager\.processor|documents\.tries|"
+    r"visible\.p.*|replicas\.visible\.p(50|90|99)|replication\.(lag|bytes_behind)|data\..*"
 )
 OF_OPERATIONS = re.compile(r"good|outage|regained|p50|p90|p99|p99\.9|slices|user_uptime|minimum\..*")
 """Metrics that each run has; another one it has where it is expected (:func:`chaos.statistics.facts.metrics`)."""

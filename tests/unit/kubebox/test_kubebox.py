@@ -10,7 +10,8 @@ from ipaddress import IPv4Network
 from pathlib import Path
 
 import pytest
-from kubebox import api, groups, images, making, manifests, parts, plan
+from kubebox import api, cli, groups, images, making, manifests, parts, plan
+from kubebox.manifests import ORDERED, PARALLEL, Options
 from kubebox.plan import MACHINES, MACHINES_OF_ZONES, SERVICES, Layout
 
 from chaos.base.errors import InvalidInput, MissingPrerequisite
@@ -23,14 +24,12 @@ PROGRAMS = {
 COMMAND = ("/jdk/bin/java", "-cp", "/lib/x.jar", "Main")
 
 
-def objects(
-    preload: str | None = None, liveness: str | None = None, startup: str | None = None
-) -> list[manifests.Object]:
-    return manifests.opensearch("3.8.0", manifests.Started(COMMAND, "image:3.8.0", preload, liveness, startup))
+def objects(preload: str | None = None, options: Options = making.DEFAULT) -> list[manifests.Object]:
+    return manifests.opensearch("3.8.0", manifests.Started(COMMAND, "image:3.8.0", preload, options))
 
 
-def of_kind(kind: str) -> list[manifests.Object]:
-    return [each for each in objects() if each["kind"] == kind]
+def of_kind(kind: str, options: Options = making.DEFAULT) -> list[manifests.Object]:
+    return [each for each in objects(options=options) if each["kind"] == kind]
 
 
 def container(item: manifests.Object) -> manifests.Object:
@@ -41,7 +40,7 @@ def container(item: manifests.Object) -> manifests.Object:
 
 def test_kubelets_ask_for_a_path_where_one_is_named_and_else_only_for_the_port() -> None:
     for path in (None, "/_cluster/health?local=true"):
-        sets = [each for each in objects(liveness=path) if each["kind"] == "StatefulSet"]
+        sets = of_kind("StatefulSet", Options(liveness=path))
         asked = [container(each).get("livenessProbe") for each in sets]
         assert len(sets) == 2
         assert asked == [None, None] if path is None else all(each["httpGet"]["path"] == path for each in asked if each)
@@ -49,7 +48,7 @@ def test_kubelets_ask_for_a_path_where_one_is_named_and_else_only_for_the_port()
 
 def test_a_node_counts_as_started_by_its_port_or_by_a_path_that_is_named_and_stays_ready_by_its_port() -> None:
     for path in (None, "/_cluster/health?wait_for_status=green"):
-        sets = [each for each in objects(startup=path) if each["kind"] == "StatefulSet"]
+        sets = of_kind("StatefulSet", Options(startup=path))
         assert len(sets) == 2
         for each in map(container, sets):
             probe = each["startupProbe"]
@@ -57,6 +56,38 @@ def test_a_node_counts_as_started_by_its_port_or_by_a_path_that_is_named_and_sta
             assert asked == (({"port": 9200}, None) if path is None else (None, {"path": path, "port": 9200}))
             assert probe["failureThreshold"] * probe["periodSeconds"] == 300
             assert "tcpSocket" in each["readinessProbe"] and "livenessProbe" not in each
+
+
+def test_pods_of_data_nodes_are_made_as_asked_for_and_those_of_managers_all_at_once() -> None:
+    for options in (Options(), Options(management=ORDERED), Options(management=ORDERED, zonal=True)):
+        managers, *data = (each["spec"]["podManagementPolicy"] for each in of_kind("StatefulSet", options))
+        assert managers == PARALLEL and set(data) == {options.management}
+
+
+def test_zones_have_a_set_of_data_nodes_each_where_that_is_asked_for() -> None:
+    options = Options(zonal=True)
+    managers, *data = of_kind("StatefulSet", options)
+    assert managers["spec"]["replicas"] == 3 and "nodeSelector" not in managers["spec"]["template"]["spec"]
+    assert [each["metadata"]["name"] for each in data] == [f"opensearch-cluster-data-{zone}" for zone in plan.ZONES]
+    selectors = [each["spec"]["selector"]["matchLabels"] for each in data]
+    assert len({json.dumps(each) for each in selectors}) == 3, "each set adopts its own pods alone"
+    for item, zone, selector in zip(data, plan.ZONES, selectors, strict=True):
+        template = item["spec"]["template"]
+        assert item["spec"]["replicas"] == 2 and template["spec"]["nodeSelector"] == {plan.ZONE_LABEL: zone}
+        assert selector.items() <= template["metadata"]["labels"].items()
+    assert of_kind("Service", options) == of_kind("Service"), "they lead to the nodes of all zones"
+    budget = of_kind("PodDisruptionBudget", options)[1]["spec"]
+    assert budget["maxUnavailable"] == 2 and budget["selector"]["matchLabels"] == manifests.DATA.selector
+
+
+def test_a_command_brings_a_box_up_with_what_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Options] = []
+    monkeypatch.setattr(making.Box, "up", lambda box, reporter, *, options, **rates: asked.append(options))
+    for words in ([], ["--management", ORDERED, "--startup", "/x"], ["--zonal", "--liveness", "/y"]):
+        assert cli.main(["up", *words]) == 0
+    assert asked == [Options(), Options(startup="/x", management=ORDERED), Options(liveness="/y", zonal=True)]
+    with pytest.raises(SystemExit):
+        cli.main(["up", "--management", "Random"])
 
 
 def test_networks_of_a_box_do_not_overlap() -> None:
@@ -140,7 +171,7 @@ def test_each_pod_claims_one_of_the_volumes_that_machines_have() -> None:
         for name, folder in LAYOUT.volumes(each.zone).items()
     }
     kind, *volumes = manifests.volumes(folders)
-    assert len(volumes) == sum(group.replicas for group in manifests.GROUPS)
+    assert len(volumes) == sum(group.replicas for group in Options(zonal=True).groups)
     assert len({each["spec"]["local"]["path"] for each in volumes}) == len(volumes)
     assert {each["spec"]["storageClassName"] for each in volumes} == {kind["metadata"]["name"]}
     for item in of_kind("StatefulSet"):

@@ -67,6 +67,28 @@ def test_a_rollout_hits_any_one_of_the_data_nodes_at_a_time(seen: tuple[Existing
     assert all(len(each) == 1 for each in step.hits)
 
 
+def zones(found: reaching.Reached) -> str:
+    """Which zones a phase hits at worst, in words."""
+    (row,) = [each for each in found.rows if each.what == "zones hit"]
+    return row.says
+
+
+def test_all_at_once_hits_the_data_nodes_of_one_zone(seen: tuple[Existing, Seen]) -> None:
+    found = steps(seen, ROOT / "experiments" / "kubernetes" / "all-at-once.yaml")["deleted"]
+    assert found.hit == (f"{SETS[1]}-1",) and zones(found) == "zone b alone"
+
+
+def test_a_rollout_while_a_zone_is_slow_is_allowed_in_that_zone_alone(
+    seen: tuple[Existing, Seen], tmp_path: Path
+) -> None:
+    shipped = ROOT / "experiments" / "kubernetes" / "rollout-slow-zone.yaml"
+    found = steps(seen, shipped)["rolled"]
+    assert set(found.hit) == {f"{SETS[1]}-1", f"{SETS[0]}-1"} and zones(found) == "zone b alone"
+    everywhere = tmp_path / shipped.name
+    everywhere.write_text(shipped.read_text().replace("restarts: role data and zone b", "restarts: role data"))
+    assert zones(steps(seen, everywhere)["rolled"]) == "zones a and b could be hit at the same time: one at most"
+
+
 @pytest.mark.parametrize(
     ("fault", "says"),
     [

@@ -474,6 +474,7 @@ NOT_SERVED = {
     "active-zone-lost-2data.yaml",
     "active-zone-lost-uncontrolled.yaml",
     "active-zone-lost.yaml",
+    "all-at-once.yaml",
     "network-blips.yaml",
     "no-manager-all-block.yaml",
     "no-manager-write-block.yaml",
@@ -488,7 +489,8 @@ NOT_SERVED = {
     "zone-return-late.yaml",
     "zone-return.yaml",
 }
-"""Those of which FIS takes no fault: links of clients or services, what comes and goes, pauses, an order of return."""
+"""Those of which FIS takes no fault: links of clients or services, what comes and goes, pauses, an order of return, a
+restart by SIGKILL."""
 
 
 def served(there: ExistingTarget, file: Path) -> dict[str, Fault]:
