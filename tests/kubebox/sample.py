@@ -1,5 +1,4 @@
-"""A few tests of the box for the end of CI, where the time and the machine are there for them. ``.ci/run`` does not
-call it yet.
+"""A few tests of the box for the end of CI (``.ci/run``), where the time and the machine are there for them.
 
 They are the tests with the marker ``sample``, in a box that is brought up for them and taken away whatever happens:
 after a failure, at the time limit, and after SIGINT, SIGTERM and SIGHUP.
