@@ -44,8 +44,9 @@ def count(value: float) -> str:
 
 
 def number(value: float) -> str:
-    """A plain number, four digits of it: ``0.0123``, ``17``, ``1.2e+09``."""
-    return f"{value:.4g}"
+    """A plain number, four digits of it: ``0.0123``, ``17``, ``165 900``, ``1.2e+12``."""
+    short = f"{value:.4g}"
+    return count(float(short)) if "e+" in short and abs(value) < 1e12 else short
 
 
 def ratio(value: float) -> str:
