@@ -290,10 +290,9 @@ def rates_picture(records: Sequence[Mapping[str, Any]]) -> str:
     for call, name in ((FORWARDED, "without the check"), (CHECKED, "with the check")):
         for calls, _, _ in PUBLISHED_RATES:
             own = [row["manager"] * 100 for row in every if row["call"] == call and row["rate"] == calls / 300]
-            if len(own) > 1:
-                bars.setdefault(name, []).append(float(np.mean(own)))
-                half = t_quantile((1 + LEVEL) / 2, len(own) - 1) * float(np.std(own, ddof=1)) / math.sqrt(len(own))
-                reach.setdefault(name, []).append(half)
+            if (mean := fitted([()] * len(own), own)) is not None:
+                bars.setdefault(name, []).append(mean.term(0)[0])
+                reach.setdefault(name, []).append(mean.term(0)[1])
     if len(bars) < 2 or any(len(each) < len(names) for each in bars.values()):
         return picture([published])
     below = f"calls in 5 minutes: {FORWARDED} (without), {CHECKED} (with)"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from html import escape
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 430.0, 300.0, 52.0, 12.0, 62.0, 58.0
-COLOURS = ("#8a8f98", "#1f6feb", "#b35900", "#1a7f37")
+COLOURS = ("#8a8f98", "#1f6feb")
 STEPS = 4
 """Lines across a panel, above its zero."""
 
@@ -27,13 +27,14 @@ class Panel:
     bars: Mapping[str, Sequence[float]]
     reach: Mapping[str, Sequence[float]]
 
+    def reach_of(self, name: str, place: int) -> float:
+        return self.reach[name][place] if name in self.reach else 0.0
+
 
 def top_of(panel: Panel) -> float:
     """The upper end of its axis: the next round number above all that is drawn."""
     most = max(
-        (value + (*panel.reach.get(name, ()), *[0.0] * len(values))[place])
-        for name, values in panel.bars.items()
-        for place, value in enumerate(values)
+        value + panel.reach_of(name, place) for name, values in panel.bars.items() for place, value in enumerate(values)
     )
     size = 0.1
     while True:
@@ -55,7 +56,7 @@ def drawn(panel: Panel, left: float) -> str:
     group = wide / len(panel.groups)
     bar = min(46.0, group * 0.8 / len(panel.bars))
     for number, (name, values) in enumerate(panel.bars.items()):
-        colour = COLOURS[number % len(COLOURS)]
+        colour = COLOURS[number]
         legend = LEFT + 190 * number
         parts.append(f'<rect x="{legend}" y="26" width="11" height="11" fill="{colour}"/>')
         parts.append(f'<text x="{legend + 16}" y="36">{escape(name)}</text>')
@@ -66,14 +67,12 @@ def drawn(panel: Panel, left: float) -> str:
                 f'<rect x="{x}" y="{y}" width="{bar - 3:.1f}" height="{TOP + high - y:.1f}" fill="{colour}">'
                 f"<title>{escape(name)}, {escape(panel.groups[place])}: {value:.2f} %</title></rect>"
             )
-            reach = panel.reach.get(name)
-            if reach is not None:
-                middle = round(x + (bar - 3) / 2, 1)
-                ends = at(min(top, value + reach[place])), at(max(0.0, value - reach[place]))
-                parts.append(f'<line x1="{middle}" x2="{middle}" y1="{ends[0]}" y2="{ends[1]}" class="reach"/>')
-            words = f"{value:g}" if reach is None else f"{value:.1f}"
-            above = y if reach is None else at(min(top, value + reach[place]))
-            parts.append(f'<text x="{x + (bar - 3) / 2:.1f}" y="{above - 4:.1f}" class="middle">{words}</text>')
+            reach, middle = panel.reach_of(name, place), round(x + (bar - 3) / 2, 1)
+            above, below = at(value + reach), at(max(0.0, value - reach))
+            if name in panel.reach:
+                parts.append(f'<line x1="{middle}" x2="{middle}" y1="{above}" y2="{below}" class="reach"/>')
+            words = f"{value:.1f}" if name in panel.reach else f"{value:g}"
+            parts.append(f'<text x="{middle}" y="{above - 4:.1f}" class="middle">{words}</text>')
     for place, words in enumerate(panel.groups):
         x = LEFT + group * (place + 0.5)
         parts.append(f'<text x="{x:.1f}" y="{TOP + high + 18:.1f}" class="middle">{escape(words)}</text>')

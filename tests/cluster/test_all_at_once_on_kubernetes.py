@@ -10,14 +10,13 @@ import pytest
 from clusterkit import cli, events, findings
 from kubebox.making import Box
 from kubebox.manifests import DATA, ORDERED, PARALLEL
-from kubekit import Command, named
+from kubekit import brought_up
 from podruns import target, uids, whole
 
 from chaos.base.errors import Exit
 from chaos.base.waiting import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.full, pytest.mark.kubernetes]
-UP_SECONDS = 900
 WHOLE = ("--startup", "/_cluster/health?wait_for_status=green&timeout=1s")
 SHIPPED = "experiments/kubernetes/all-at-once.yaml"
 OVER = {"kind": "phase.end", "phase": "deleted"}
@@ -26,14 +25,8 @@ OVER = {"kind": "phase.end", "phase": "deleted"}
 @pytest.fixture
 def box(request: pytest.FixtureRequest) -> Iterator[Box]:
     """With a StatefulSet of data nodes for each zone, and the options that the test names."""
-    made = named()
-    try:
-        code, output = Command(made.name, "up", "--zonal", "--management", *request.param).end(UP_SECONDS)
-        assert code == 0, output
+    with brought_up("--zonal", "--management", *request.param) as made:
         yield made
-    finally:
-        code, output = Command(made.name, "down").end(120)
-        assert code == 0, output
 
 
 def deleted(box: Box, folder: Path) -> tuple[str, set[str]]:

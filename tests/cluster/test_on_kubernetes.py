@@ -24,7 +24,7 @@ from kubebox.api import Api, is_ready
 from kubebox.making import Box
 from kubebox.manifests import HOME, OTHERS, SEARCH, SHOP
 from kubebox.plan import stand_in
-from kubekit import Command, named
+from kubekit import brought_up
 from podruns import experiment, held, target, uids, whole
 from ruamel.yaml import YAML
 
@@ -35,7 +35,6 @@ from chaos.kubernetes.client import Client
 from chaos.kubernetes.rights import Right
 
 pytestmark = [pytest.mark.cluster, pytest.mark.full, pytest.mark.kubernetes]
-UP_SECONDS = 900
 ACCOUNT = "opensearch-chaos"
 
 
@@ -44,14 +43,8 @@ def box() -> Iterator[Box]:
     if (given := os.environ.get(sample.GIVEN)) is not None:
         yield Box(given)  # who has brought it up takes it away
         return
-    made = named()
-    try:
-        code, output = Command(made.name, "up").end(UP_SECONDS)
-        assert code == 0, output
+    with brought_up() as made:
         yield made
-    finally:
-        code, output = Command(made.name, "down").end(120)
-        assert code == 0, output
 
 
 def account(api: Api, box: Box, folder: Path, manifests: list[dict[str, Any]]) -> Path:

@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 from clusterkit import cli
 from kubebox.making import Box
-from kubekit import Command, named
+from kubekit import brought_up
 from podruns import pods, target, whole
 
 from chaos.base.errors import Exit
 from chaos.base.waiting import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.full, pytest.mark.kubernetes]
-UP_SECONDS = 900
 WHOLE = "/_cluster/health?wait_for_status=green&timeout=1s"
 """Every 10 s; after three that are not well the container is ended."""
 ITSELF = "/_cluster/health?local=true"
@@ -26,14 +25,8 @@ SHIPPED = "experiments/kubernetes/probes.yaml"
 @pytest.fixture
 def box(request: pytest.FixtureRequest) -> Iterator[Box]:
     """With the liveness probe that the test names."""
-    made = named()
-    try:
-        code, output = Command(made.name, "up", "--liveness", request.param).end(UP_SECONDS)
-        assert code == 0, output
+    with brought_up("--liveness", request.param) as made:
         yield made
-    finally:
-        code, output = Command(made.name, "down").end(120)
-        assert code == 0, output
 
 
 @pytest.mark.parametrize("box", [WHOLE], indirect=True)

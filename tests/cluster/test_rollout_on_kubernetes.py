@@ -15,7 +15,7 @@ from kubebox import images
 from kubebox.api import Api
 from kubebox.making import Box
 from kubebox.manifests import DATA, HTTP, SEARCH
-from kubekit import Command, named
+from kubekit import brought_up
 from podruns import pods, target, uids, whole
 from ruamel.yaml import YAML
 
@@ -24,7 +24,6 @@ from chaos.base.waiting import wait_until
 from chaos.history.during import PROOF
 
 pytestmark = [pytest.mark.cluster, pytest.mark.full, pytest.mark.kubernetes]
-UP_SECONDS = 900
 GREEN = "/_cluster/health?wait_for_status=green&timeout=1s"
 SHIPPED = ROOT / "experiments" / "kubernetes"
 TOPOLOGY = ROOT / "topologies" / "3az-delayed-allocation.yaml"
@@ -52,14 +51,8 @@ while True:
 @pytest.fixture
 def box(request: pytest.FixtureRequest) -> Iterator[Box]:
     """With the options that the test names."""
-    made = named()
-    try:
-        code, output = Command(made.name, "up", *request.param).end(UP_SECONDS)
-        assert code == 0, output
+    with brought_up(*request.param) as made:
         yield made
-    finally:
-        code, output = Command(made.name, "down").end(120)
-        assert code == 0, output
 
 
 def slowed(api: Api) -> None:

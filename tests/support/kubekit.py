@@ -7,6 +7,8 @@ import secrets
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -17,6 +19,7 @@ from pyroute2 import IPRoute
 
 from chaos.base.paths import PREFIX
 
+UP_SECONDS, DOWN_SECONDS = 900, 120
 FOLDERS = ("/run", "/run/netns", "/var/lib", "/var/lib/cni", "/var/log", "/opt", "/usr/libexec", "/etc", "/etc/cni")
 """Where the programs of a Kubernetes cluster write by themselves."""
 PROGRAMS = ("kubernetes", "coredns", "etcd", "containerd", "runc", "pods", "java", "unshare")
@@ -41,6 +44,19 @@ class Command(Cli):
 def named() -> Box:
     """A box of its own name; nothing of it exists."""
     return Box(f"test-{secrets.token_hex(3)}")
+
+
+@contextmanager
+def brought_up(*options: str) -> Iterator[Box]:
+    """A box of its own name with these options of ``up``; taken away whatever happens."""
+    made = named()
+    try:
+        code, output = Command(made.name, "up", *options).end(UP_SECONDS)
+        assert code == 0, output
+        yield made
+    finally:
+        code, output = Command(made.name, "down").end(DOWN_SECONDS)
+        assert code == 0, output
 
 
 def picture() -> dict[str, set[str]]:
