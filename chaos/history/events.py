@@ -542,6 +542,38 @@ class ProcessesUnwatched(Event, kind="processes.unwatched"):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PausesWatched(Event, kind="pauses.watched"):
+    processes: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessPaused(Event, kind="process.paused"):
+    """What the fields mean: :mod:`chaos.history.pauses`."""
+
+    what: str
+    name: str
+    node: str | None
+    zone: str | None
+    pid: int
+    state: str
+    commanded: bool
+    during: str = LEFT_OUT
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessResumed(Event, kind="process.resumed"):
+    what: str
+    name: str
+    pid: int
+    gone: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class PausesUnwatched(Event, kind="pauses.unwatched"):
+    because: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class ConfigurationWatched(Event, kind="configuration.watched"):
     pass
 

@@ -23,13 +23,14 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from chaos.base import text
 from chaos.base.errors import ChaosError
 from chaos.base.paths import ProcessIdentity
+from chaos.base.permitted import Permitted
 from chaos.base.waiting import wait_until
 from chaos.checks import during as allowed
 from chaos.checks.defaults import PROCESS, RULES
@@ -105,16 +106,6 @@ class _Watched:
     asked: float = field(default_factory=time.monotonic)
 
 
-@dataclass(frozen=True)
-class _Allowed:
-    """Nodes whose processes others may end, and when (monotonic ns; ``until`` None: still)."""
-
-    phase: str
-    nodes: frozenset[str]
-    since: int
-    until: int | None = None
-
-
 class Exits(Observer, ProcessWatch):
     """The watch, in a thread of its own. ``unasked`` is called with the facts of each end that no move asked for."""
 
@@ -129,7 +120,7 @@ class Exits(Observer, ProcessWatch):
         self._looked = 0.0
         self._over = threading.Event()
         self._lock = threading.Lock()
-        self._allowed: list[_Allowed] = []
+        self._permitted = Permitted()
         self._why: str | None = None
         self._thread = threading.Thread(target=self._run, name="ends", daemon=True)
 
@@ -157,12 +148,11 @@ class Exits(Observer, ProcessWatch):
 
     def allow(self, phase: str, nodes: Collection[str]) -> None:
         """From now on others may end these nodes' processes, from outside: the phase waits for that."""
-        self._allowed = [*self._allowed, _Allowed(phase, frozenset(nodes), time.monotonic_ns())]
+        self._permitted.allow(phase, nodes)
 
     def allow_no_more(self) -> None:
         """What ends from now on is unasked again; idempotent."""
-        now = time.monotonic_ns()
-        self._allowed = [each if each.until is not None else replace(each, until=now) for each in self._allowed]
+        self._permitted.allow_no_more()
 
     def stop(self, *, patient: bool = True) -> None:
         """End the watch; idempotent. Ends that have come by now are still written down."""
@@ -274,10 +264,7 @@ class Exits(Observer, ProcessWatch):
         want of memory, was not restarted."""
         if fact["what"] != "node" or fact["how"] == ends.ITSELF or fact["oom_kill"]:
             return None
-        for each in self._allowed:
-            if fact["name"] in each.nodes and each.since <= at <= (each.until or at):
-                return each.phase
-        return None
+        return self._permitted.phase(fact["name"], at)
 
     def _resident(self, each: _Watched, of: Resident) -> Fact:
         lab = self._lab

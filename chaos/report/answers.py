@@ -788,6 +788,8 @@ def _prove(findings: FindingsFile, decides: ReasonItem, cause: Cause) -> str:
             return "Find out who changed the fault while it was to hold, then run it again"
         return "Find out why the fault is not proven, then run it again"
     if cause is Cause.PROCESS:
+        if findings["tables"].get("pauses"):
+            return "Find out who paused it, then run it again"
         return "Find out why nobody watched the processes, then run it again"
     if "processors" in says:
         return QUIETER

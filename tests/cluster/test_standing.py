@@ -1,4 +1,7 @@
-"""An instrument that stands still in a real run: nobody accuses the cluster for it, and the cluster for no less."""
+"""An instrument that stands still in a real run: nobody accuses the cluster for it, and the cluster for no less.
+
+A node that stands still is the cluster's own; one that somebody pauses is named.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import os
 import shutil
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +28,12 @@ WHO = {
     "proxy": "the Toxiproxy of node b-all",
     "node": None,
 }
-"""Whom the test stops, and what the verdict calls it; None: a node of OpenSearch, which is the cluster's own."""
+"""Whom the test stops, and what the verdict calls it; None: a node of OpenSearch, which is the cluster's own. It is
+frozen by its control group: as far as its process tells, it waits for something, as one that stands still by itself."""
+PAUSED = "paused"
+"""A node of OpenSearch that somebody pauses (SIGSTOP). Comes last: what is measured after it does not count."""
+FREEZER = Path("/sys/fs/cgroup/freezer")
+"""Where kernels with the first version of control groups freeze processes; of the second each group does."""
 INTO = 1.0
 """Seconds into a phase at which somebody is stopped."""
 
@@ -64,12 +74,40 @@ def pid(lab: LocalLab, out: Path, who: str) -> int:
     if who == "driver":
         lines = (run_folder(out) / "history" / "driver.jsonl").read_text().splitlines()
         return next(json.loads(line)["pid"] for line in lines if '"driver.start"' in line)
-    if who == "node":
+    if who in ("node", PAUSED):
         identity = lab.identity("b-all")
         assert identity is not None
         return identity.pid
     host = "client-a" if who == "client" else "b-all"
     return int(json.loads((lab.folder / "run" / f"toxiproxy-{host}.json").read_text())["pid"])
+
+
+@contextmanager
+def still(lab: LocalLab, whom: int, who: str) -> Iterator[None]:
+    """That process stands still meanwhile."""
+    if who != "node":
+        os.kill(whom, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(whom, signal.SIGCONT)
+        return
+    group = FREEZER / f"oschaos-test-{whom}"
+    if not FREEZER.is_dir():
+        line = next(line for line in Path(f"/proc/{whom}/cgroup").read_text().splitlines() if line.startswith("0::"))
+        frozen, on, off = Path("/sys/fs/cgroup") / line[3:].strip("/") / "cgroup.freeze", "1", "0"
+    else:
+        group.mkdir()
+        (group / "cgroup.procs").write_text(str(whom))
+        frozen, on, off = group / "freezer.state", "FROZEN", "THAWED"
+    frozen.write_text(on)
+    try:
+        yield
+    finally:
+        frozen.write_text(off)
+        if group.is_dir():
+            (FREEZER / "cgroup.procs").write_text(str(whom))
+            group.rmdir()
 
 
 def carry_out(lab: LocalLab, out: Path, folder: Path, stops: list[Stop], faulty: bool) -> dict:
@@ -78,11 +116,8 @@ def carry_out(lab: LocalLab, out: Path, folder: Path, stops: list[Stop], faulty:
         await_event(running, out, lambda e, stop=stop: e["kind"] == "phase.start" and e["phase"] == stop.phase)
         time.sleep(INTO)
         whom = pid(lab, out, stop.who)
-        os.kill(whom, signal.SIGSTOP)
-        try:
+        with still(lab, whom, stop.who):
             time.sleep(stop.seconds)
-        finally:
-            os.kill(whom, signal.SIGCONT)
     code, output = running.end()
     found = findings(out)
     assert code == found["exit_code"], output
@@ -98,6 +133,12 @@ def judged(found: dict, out: Path, stops: list[Stop]) -> None:
     spans = {span.name: span for span in History.open(run_folder(out)).phases}
     for stop in stops:
         verdict, says = said[stop.phase]
+        if stop.who == PAUSED:
+            assert verdict == "inconclusive" and "Node b-all was paused from outside" in says, said
+            (row,) = found["tables"]["pauses"]
+            assert row["name"] == "b-all" and row["seconds"] == pytest.approx(stop.seconds, abs=1.5), row
+            assert found["reasons"][0]["says"].startswith("Node b-all was paused from outside"), found["reasons"]
+            continue
         name = WHO[stop.who]
         if name is None:
             # where no processor was free, or reads were not healthy before, that may decide: never an instrument
@@ -114,12 +155,12 @@ def judged(found: dict, out: Path, stops: list[Stop]) -> None:
 
 @pytest.mark.full
 def test_who_stood_still_is_named_and_a_node_that_did_is_the_cluster_s_own(tiny, out, tmp_path):
-    stops = [Stop("driver", 0.8), Stop("client", 0.8), Stop("node", 0.8)]
+    stops = [Stop("driver", 0.8), Stop("client", 0.8), Stop("node", 0.8), Stop(PAUSED, 2.0)]
     judged(carry_out(tiny, out, tmp_path, stops, faulty=False), out, stops)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("faulty", [False, True], ids=["no fault", "fault"])
 def test_each_of_them_is_named_for_each_time(tiny, out, tmp_path, faulty):
-    stops = [Stop(who, seconds) for who in WHO for seconds in FOR]
+    stops = [Stop(who, seconds) for who in WHO for seconds in FOR] + [Stop(PAUSED, 3.0)]
     judged(carry_out(tiny, out, tmp_path, stops, faulty), out, stops)

@@ -347,6 +347,9 @@ class ExistingTarget(BaseLab):
     def residents(self) -> list[Resident]:
         return []
 
+    def paused(self, resident: Resident) -> str | None:
+        return None  # whoever may look there: processes of a cluster that is not ours are no residents
+
     def mend(self) -> list[str]:
         return []
 

@@ -155,6 +155,8 @@ class BaseLab(Lab, ABC):
         self.wiring = Wiring.of_topology(manifest.id, topology)
         self.folder = paths.labs() / manifest.id
         self._to_end: set[ProcessIdentity] = set()
+        self._to_pause: dict[ProcessIdentity, float | None] = {}
+        """Processes that a move of ours paused, and when it let them go on (``time.monotonic()``); None: not yet."""
 
     # ---- making and finding -------------------------------------------------------------------
 
@@ -382,6 +384,28 @@ class BaseLab(Lab, ABC):
     def was_commanded(self, resident: Resident) -> bool:
         """Whether a move of ours, in this process, asked for the end of that process."""
         return resident.identity in self._to_end
+
+    def _pausing(self, node: str) -> None:
+        """This node's present process is about to be paused."""
+        if (identity := self.identity(node)) is not None:
+            self._to_pause[identity] = None
+
+    def _resumed(self, node: str) -> None:
+        """It was let go on. Idempotent."""
+        if (identity := self.identity(node)) is not None and identity in self._to_pause:
+            self._to_pause[identity] = time.monotonic()
+
+    def was_to_pause(self, resident: Resident, since: float) -> bool:
+        """Whether a move of ours, in this process, had that process paused then or later (``time.monotonic()``)."""
+        if resident.identity not in self._to_pause:
+            return False
+        until = self._to_pause[resident.identity]
+        return until is None or until >= since
+
+    @abstractmethod
+    def paused(self, resident: Resident) -> str | None:
+        """The kernel's letter of a process that is paused: T by a signal or its engine, t by a debugger. None: it is
+        not, or it is gone."""
 
     @abstractmethod
     def residents(self) -> list[Resident]:

@@ -395,10 +395,12 @@ class LocalLab(BaseLab):
         self._await_gone(node, 60)
 
     def pause_node(self, node: str) -> None:
+        self._pausing(node)
         self._signal(node, signal.SIGSTOP)
 
     def resume_node(self, node: str) -> None:
         self._signal(node, signal.SIGCONT)
+        self._resumed(node)
 
     def wipe_node(self, node: str) -> None:
         if self.process_state(node) is not None:
@@ -441,6 +443,10 @@ class LocalLab(BaseLab):
 
     def lives(self, resident: Resident) -> bool:
         return resident.identity.alive()
+
+    def paused(self, resident: Resident) -> str | None:
+        state = resident.identity.state()
+        return state if state in processes.PAUSED_STATES else None
 
     def exit_code(self, resident: Resident) -> int | None:
         return processes.exit_code(resident.identity, self._noted(resident))

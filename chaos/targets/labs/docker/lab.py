@@ -35,7 +35,7 @@ from chaos.targets.labs.disks import LocalDisks, empty_folder, holds_data, offer
 from chaos.targets.labs.docker.engine import Engine
 from chaos.targets.labs.docker.groups import ContainerGroups
 from chaos.targets.labs.docker.packing import HOME, UID
-from chaos.targets.labs.processes import wait_until
+from chaos.targets.labs.processes import PAUSED_STATES, wait_until
 from chaos.targets.labs.sweep import destroy
 from chaos.targets.labs.toxiproxy import ToxiproxyServer, environment
 from chaos.targets.limits import PERIOD_MICROSECONDS, Limits, MemoryUse, ProcessorUse, untouched
@@ -72,6 +72,11 @@ class DockerLab(BaseLab):
     @cached_property
     def engine(self) -> Engine:
         return Engine.open()
+
+    @cached_property
+    def _here(self) -> bool:
+        """Whether its processes are this machine's."""
+        return self.engine.shares_our_kernel()
 
     # ---- names --------------------------------------------------------------------------------
 
@@ -286,11 +291,13 @@ class DockerLab(BaseLab):
 
     def pause_node(self, node: str) -> None:
         if self.process_state(node) == "S":
+            self._pausing(node)
             self.engine.tell(self.engine.there(self.node_name(node)), "pause")
 
     def resume_node(self, node: str) -> None:
         if self.process_state(node) == "T":
             self.engine.tell(self.engine.there(self.node_name(node)), "unpause")
+        self._resumed(node)
 
     def wipe_node(self, node: str) -> None:
         """Its container and volume go, the next start makes empty ones; a disk of its own is emptied."""
@@ -338,6 +345,17 @@ class DockerLab(BaseLab):
     def lives(self, resident: Resident) -> bool:
         container = self._container_of(resident)
         return container is not None and container.status in ("running", "paused")
+
+    def paused(self, resident: Resident) -> str | None:
+        container = self._container_of(resident)
+        if container is None or container.status == "paused":
+            return None if container is None else "T"
+        if not self._here:
+            return None
+        with suppress(ProcessLookupError):  # by a signal: the engine takes no notice of it
+            state = ProcessIdentity.of(int(container.attrs["State"].get("Pid") or 0)).state()
+            return state if state in PAUSED_STATES else None
+        return None
 
     def exit_code(self, resident: Resident) -> int | None:
         container = self._container_of(resident)

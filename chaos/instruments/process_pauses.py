@@ -1,0 +1,249 @@
+"""Watches whether somebody pauses a process of the cluster: SIGSTOP, a debugger, the engine of its container.
+
+A node that stands still for want of a processor, or to collect garbage, is the cluster's own, and its state is another
+one. A node that is *paused* goes on only when somebody lets it; where no fault of the run had it paused an external
+actor did, and what users bore from then on does not show what the experiment says. It is no excuse for data: a cluster
+loses nothing that it acknowledged because a node of it stood still.
+
+The run goes on: a debugger may hold a process for a moment. Load driver, Toxiproxies, runner and failover controllers
+have pulses of their own (:mod:`chaos.checks.standing`), which tell shorter stops. What is written:
+:mod:`chaos.history.pauses`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+from chaos.base import text
+from chaos.base.paths import ProcessIdentity
+from chaos.base.permitted import Permitted
+from chaos.checks import during as allowed
+from chaos.checks.evidence import Gap, unwatched
+from chaos.checks.instrument import Begins, Context, Ends, Instrument, Observer, Permission
+from chaos.checks.reasons import Cause
+from chaos.checks.record import SECOND, Record
+from chaos.history import during, pauses
+from chaos.history.events import PausesUnwatched, PausesWatched, ProcessPaused, ProcessResumed
+from chaos.history.writer import Events
+
+LOOK_SECONDS = 0.25
+"""Between two looks, at least. A pause that is shorter may be missed."""
+SHARE = 0.05
+"""Of the time that a look may take: where an engine is asked for each process, looks are further apart."""
+REFRESH_SECONDS = 1.0
+"""How long the processes are taken for the same ones: a node that was started again is another one."""
+WATCHED = ("node", "service", "http")
+"""What of a lab is looked at. Its Toxiproxies have pulses."""
+
+
+class Resident(Protocol):
+    """The process of a host."""
+
+    @property
+    def what(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def identity(self) -> ProcessIdentity: ...
+
+
+class Hosts(Protocol):
+    """A target whose processes can be looked at."""
+
+    @property
+    def wiring(self) -> Any: ...
+    def residents(self) -> Sequence[Any]: ...
+    def paused(self, resident: Any) -> str | None: ...
+    def was_to_pause(self, resident: Any, since: float) -> bool: ...
+
+
+class Pauses(Observer):
+    """The watch, in a thread of its own."""
+
+    def __init__(self, lab: Hosts, events: Events) -> None:
+        self._lab, self._events = lab, events
+        self._there: list[Resident] = []
+        self._asked: float | None = None
+        self._paused: dict[tuple[str, str], Resident] = {}
+        """Those that were paused at the last look."""
+        self._permitted = Permitted()
+        self._why: str | None = None
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pauses", daemon=True)
+
+    def start(self) -> None:
+        """From now on. Idempotent."""
+        if self._thread.ident is None:
+            self._refresh()
+            PausesWatched(processes=[f"{each.what} {each.name}" for each in self._there]).write(self._events)
+            self._thread.start()
+
+    def stop(self, *, patient: bool = True) -> None:
+        """End the watch; idempotent."""
+        if self._over.is_set() or self._thread.ident is None:
+            return
+        self._over.set()
+        self._thread.join()
+        with suppress(OSError):
+            PausesUnwatched(because=self._why).write(self._events)
+
+    def permit(self, permission: Permission) -> None:
+        self._permitted.allow(permission.phase, permission.nodes)
+
+    def permit_no_more(self, *, patient: bool = True) -> None:
+        self._permitted.allow_no_more()
+
+    def _run(self) -> None:
+        pause = 0.0
+        try:
+            while not self._over.wait(pause):
+                began = time.monotonic()
+                self._look()
+                pause = max(LOOK_SECONDS, (time.monotonic() - began) / SHARE)
+        except Exception as error:  # then nobody watches, and the record says so
+            self._why = f"{type(error).__name__}: {error}"
+
+    def _refresh(self) -> None:
+        now = time.monotonic()
+        if self._asked is None or now - self._asked >= REFRESH_SECONDS:
+            self._there = [each for each in self._lab.residents() if each.what in WATCHED]
+            self._asked = now
+
+    def _look(self) -> None:
+        self._refresh()
+        seen = set()
+        for each in self._there:
+            key = each.what, each.name
+            began = time.monotonic()
+            state = self._lab.paused(each)
+            before = self._paused.get(key)
+            if before is not None and (state is None or before.identity != each.identity):
+                self._resumed(before, gone=before.identity != each.identity)
+                before = None
+            if state is not None and before is None:
+                self._say(each, state, began)
+            seen.add(key)
+        for key in self._paused.keys() - seen:  # a lab that knows no process of it any more
+            self._resumed(self._paused[key], gone=True)
+
+    def _say(self, each: Resident, state: str, began: float) -> None:
+        at = time.monotonic_ns()
+        self._paused[each.what, each.name] = each
+        commanded = self._lab.was_to_pause(each, began)
+        more: dict[str, Any] = {}
+        phase = self._permitted.phase(each.name, at) if each.what == "node" and not commanded else None
+        if phase is not None:
+            more[during.ALLOWS] = phase
+        ProcessPaused(
+            what=each.what,
+            name=each.name,
+            node=each.name if each.what == "node" else None,
+            zone=self._lab.wiring[each.name].zone,
+            pid=each.identity.pid,
+            state=state,
+            commanded=commanded,
+            **more,
+        ).write(self._events, t=at)
+
+    def _resumed(self, each: Resident, *, gone: bool) -> None:
+        del self._paused[each.what, each.name]
+        ProcessResumed(what=each.what, name=each.name, pid=each.identity.pid, gone=gone).write(self._events)
+
+
+# -- judging -------------------------------------------------------------------------------------
+
+DUE = "pauses_watched"
+SUBJECT = {"node": "Node", "service": "The service", "http": "The HTTP layer of"}
+BY = {"t": "by a debugger"}
+"""Who does it, by the kernel's letter, where that tells."""
+
+
+def gaps(record: Record) -> tuple[Gap, ...]:
+    """Pauses after which nothing measured counts; of the whole run where nobody watched."""
+    found = [Gap(each["says"], record.origin + round(each["at"] * SECOND)) for each in table(record)]
+    return (*found, *unwatched(record, DUE, pauses.WATCHED, pauses.UNWATCHED, "whether a process was paused"))
+
+
+def table(record: Record) -> list[dict[str, Any]]:
+    """Every pause that no fault of the run had asked for, in order; ``seconds`` as far as it was seen, None where the
+    record does not tell when it was over."""
+    found = []
+    for event in record.of_kind(pauses.PAUSED):
+        if event.get("commanded") is True or _allowed(record, event):
+            continue
+        at = int(event["t"])
+        over = next(
+            (each for each in record.of_kind(pauses.RESUMED) if int(each["t"]) >= at and _of_one(each, event)), None
+        )
+        seconds = None if over is None else (int(over["t"]) - at) / SECOND
+        found.append(
+            {
+                "at": (at - record.origin) / SECOND,
+                "says": _says(record, event, seconds, gone=over is not None and bool(over.get("gone"))),
+                "what": str(event.get("what")),
+                "name": str(event.get("name")),
+                "seconds": seconds,
+            }
+        )
+    return found
+
+
+def _of_one(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return all(one.get(key) == other.get(key) for key in ("what", "name", "pid"))
+
+
+def _allowed(record: Record, event: dict[str, Any]) -> bool:
+    """Whether a phase lets others do that to this node, in it."""
+    return bool(event.get("what") == "node" and event.get(during.ALLOWS)) and any(
+        each.phase == event[during.ALLOWS] and event.get("name") in each.nodes and each.holds(int(event["t"]))
+        for each in allowed.every(record)
+    )
+
+
+def _says(record: Record, event: dict[str, Any], seconds: float | None, *, gone: bool) -> str:
+    """``Node a-data was paused from outside for 8 s, 4.2 s into “healthy”; no fault of this run had asked for it``."""
+    t = int(event["t"])
+    what = str(event.get("what"))
+    words = f"{SUBJECT.get(what, what)} {text.clip(str(event.get('name')), 60)} was paused from outside"
+    words += f" {BY[event['state']]}" if event.get("state") in BY else ""
+    if seconds is not None:
+        words += f" for {text.seconds(seconds)}" + (", until it ended" if gone else "")
+    span = next((span for span in record.spans if span.holds(t)), None)
+    if span is not None:
+        words += f", {text.seconds((t - span.start) / 1e9)} into “{text.clip(span.name, 60)}”"
+    elif (at := record.since_start(t)) is not None:
+        words += f", {text.seconds(abs(at))} {'after' if at >= 0 else 'before'} the start of the load, in no phase"
+    if seconds is None:
+        words += ", and was not seen to go on"
+    return f"{words}; no fault of this run had asked for it"
+
+
+def harm(record: Record) -> Iterable[tuple[int, str]]:
+    return (
+        (record.origin + round(each["at"] * SECOND), f"{each['what']} {each['name']} was paused from outside")
+        for each in table(record)
+    )
+
+
+def _observe(context: Context) -> Pauses | None:
+    if context.existing is not None:
+        return None
+    return Pauses(context.lab, context.events)
+
+
+INSTRUMENT = Instrument(
+    name="process pauses",
+    says="processes of the cluster that somebody pauses although no move asked for it",
+    observe=_observe,
+    begins=Begins.LOAD,
+    ends=Ends.LAST,
+    order=105,
+    due=DUE,
+    gaps={Cause.PROCESS: gaps},
+    tables={"pauses": table},
+    harm=harm,
+)
