@@ -1,4 +1,4 @@
-"""To whose processes others may do something, and while which phase: for those that watch processes."""
+"""Which nodes' processes external actors may end or pause, and in which phase: for instruments that watch processes."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ class _Permit:
 
 
 class Permitted:
-    """Nodes whose processes others may end or pause, and when. One thread allows, others ask."""
+    """The permissions of one run. One thread grants them, others ask."""
 
     def __init__(self) -> None:
         self._permits: tuple[_Permit, ...] = ()
 
     def allow(self, phase: str, nodes: Collection[str]) -> None:
-        """From now on, until :meth:`allow_no_more`: the phase waits for that."""
+        """The phase permits it for these nodes, until :meth:`allow_no_more`."""
         self._permits = (*self._permits, _Permit(phase, frozenset(nodes), time.monotonic_ns()))
 
     def allow_no_more(self) -> None:
-        """What is done from now on is unasked again; idempotent."""
+        """End every permission. Idempotent."""
         now = time.monotonic_ns()
         self._permits = tuple(replace(each, until=now) if each.until is None else each for each in self._permits)
 
     def phase(self, node: str, at: int) -> str | None:
-        """The phase that lets others do that to this node at that moment (monotonic ns)."""
+        """The phase that permitted it for this node at that moment (monotonic ns); None: no phase did."""
         for each in self._permits:
             if node in each.nodes and each.since <= at and (each.until is None or at <= each.until):
                 return each.phase

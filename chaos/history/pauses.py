@@ -1,13 +1,13 @@
-"""A process of the run that somebody paused, as events: the words for writer, checks and pages alike.
+"""A paused process of the run, as events: the words for writer, checks and pages alike.
 
 process.paused    ``what``: node, service or http; ``name``, and ``node`` and ``zone`` where it has them; ``pid``;
                   ``state``: the kernel's letter, T (a signal, or its engine) or t (a debugger); ``commanded``:
-                  whether a move of ours had asked for it; ``during``: the phase that lets others do it
-                  (:mod:`chaos.history.during`), left out elsewhere. ``t`` is the first look that saw it paused
+                  whether a move of ours paused it; ``during``: the phase that permits external actors to do so
+                  (:mod:`chaos.history.during`), left out elsewhere. ``t`` is the first look that found it paused
 process.resumed   ``what``, ``name``, ``pid``; ``gone``: it had ended, or was another one. ``t`` is the first look
-                  that did not see it paused any more
-pauses.watched    from then on it is looked at whether processes are paused
-pauses.unwatched  until then, and ``because``: why if that was too early
+                  that did not find it paused
+pauses.watched    the watch begins
+pauses.unwatched  the watch ends; ``because``: why, if that was too early
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Watches whether somebody pauses a process of the cluster: SIGSTOP, a debugger, the engine of its container.
+"""Names processes of the cluster that an external actor pauses: by SIGSTOP, a debugger or the container's engine.
 
-A node that stands still for want of a processor, or to collect garbage, is the cluster's own, and its state is another
-one. A node that is *paused* goes on only when somebody lets it; where no fault of the run had it paused an external
-actor did, and what users bore from then on does not show what the experiment says. It is no excuse for data: a cluster
-loses nothing that it acknowledged because a node of it stood still.
+A node that stalls for want of a processor, or to collect garbage, is in another state, and that is the cluster's own
+doing. A *paused* process waits for a signal. If no fault of the run paused it, latencies and errors from then on do not
+show what the experiment says. Lost data stay lost: a paused node is no reason to lose what was acknowledged.
 
-The run goes on: a debugger may hold a process for a moment. Load driver, Toxiproxies, runner and failover controllers
-have pulses of their own (:mod:`chaos.checks.standing`), which tell shorter stops. What is written:
+The run goes on, because a debugger may pause a process for a moment only. Load driver, Toxiproxies, runner and failover
+controllers have pulses (:mod:`chaos.checks.standing`), which detect shorter stops. The events:
 :mod:`chaos.history.pauses`.
 """
 
@@ -31,13 +30,13 @@ from chaos.history.events import PausesUnwatched, PausesWatched, ProcessPaused, 
 from chaos.history.writer import Events
 
 LOOK_SECONDS = 0.25
-"""Between two looks, at least. A pause that is shorter may be missed."""
+"""Between two looks, at least. A shorter pause may be missed."""
 SHARE = 0.05
-"""Of the time that a look may take: where an engine is asked for each process, looks are further apart."""
+"""Share of the time that looks may take. An engine answers slowly, so there looks are further apart."""
 REFRESH_SECONDS = 1.0
-"""How long the processes are taken for the same ones: a node that was started again is another one."""
+"""Between two questions which processes the hosts run: a restarted node is another process."""
 WATCHED = ("node", "service", "http")
-"""What of a lab is looked at. Its Toxiproxies have pulses."""
+"""Kinds of processes that are watched. Toxiproxies have pulses."""
 
 
 class Resident(Protocol):
@@ -52,7 +51,7 @@ class Resident(Protocol):
 
 
 class Hosts(Protocol):
-    """A target whose processes can be looked at."""
+    """A target whose processes can be watched."""
 
     @property
     def wiring(self) -> Any: ...
@@ -69,14 +68,14 @@ class Pauses(Observer):
         self._there: list[Resident] = []
         self._asked: float | None = None
         self._paused: dict[tuple[str, str], Resident] = {}
-        """Those that were paused at the last look."""
+        """Processes that were paused at the last look."""
         self._permitted = Permitted()
         self._why: str | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pauses", daemon=True)
 
     def start(self) -> None:
-        """From now on. Idempotent."""
+        """Begin to watch. Idempotent."""
         if self._thread.ident is None:
             self._refresh()
             PausesWatched(processes=[f"{each.what} {each.name}" for each in self._there]).write(self._events)
@@ -104,7 +103,7 @@ class Pauses(Observer):
                 began = time.monotonic()
                 self._look()
                 pause = max(LOOK_SECONDS, (time.monotonic() - began) / SHARE)
-        except Exception as error:  # then nobody watches, and the record says so
+        except Exception as error:  # the record says that the watch broke
             self._why = f"{type(error).__name__}: {error}"
 
     def _refresh(self) -> None:
@@ -122,15 +121,15 @@ class Pauses(Observer):
             state = self._lab.paused(each)
             before = self._paused.get(key)
             if before is not None and (state is None or before.identity != each.identity):
-                self._resumed(before, gone=before.identity != each.identity)
+                self._write_resumption(before, gone=before.identity != each.identity)
                 before = None
             if state is not None and before is None:
-                self._say(each, state, began)
+                self._write_pause(each, state, began)
             seen.add(key)
-        for key in self._paused.keys() - seen:  # a lab that knows no process of it any more
-            self._resumed(self._paused[key], gone=True)
+        for key in self._paused.keys() - seen:  # the lab has no process of that name any more
+            self._write_resumption(self._paused[key], gone=True)
 
-    def _say(self, each: Resident, state: str, began: float) -> None:
+    def _write_pause(self, each: Resident, state: str, began: float) -> None:
         at = time.monotonic_ns()
         self._paused[each.what, each.name] = each
         commanded = self._lab.was_to_pause(each, began)
@@ -149,7 +148,7 @@ class Pauses(Observer):
             **more,
         ).write(self._events, t=at)
 
-    def _resumed(self, each: Resident, *, gone: bool) -> None:
+    def _write_resumption(self, each: Resident, *, gone: bool) -> None:
         del self._paused[each.what, each.name]
         ProcessResumed(what=each.what, name=each.name, pid=each.identity.pid, gone=gone).write(self._events)
 
@@ -159,19 +158,19 @@ class Pauses(Observer):
 DUE = "pauses_watched"
 SUBJECT = {"node": "Node", "service": "The service", "http": "The HTTP layer of"}
 BY = {"t": "by a debugger"}
-"""Who does it, by the kernel's letter, where that tells."""
+"""The actor, by the kernel's letter, as far as that tells."""
 
 
 def gaps(record: Record) -> tuple[Gap, ...]:
-    """Pauses after which nothing measured counts; of the whole run where nobody watched."""
-    found = [Gap(each["says"], record.origin + round(each["at"] * SECOND)) for each in table(record)]
-    return (*found, *unwatched(record, DUE, pauses.WATCHED, pauses.UNWATCHED, "whether a process was paused"))
+    """Pauses after which nothing measured counts; without a watch that is the whole run."""
+    paused = [Gap(row["says"], record.origin + round(row["at"] * SECOND)) for row in table(record)]
+    return (*paused, *unwatched(record, DUE, pauses.WATCHED, pauses.UNWATCHED, "whether a process was paused"))
 
 
 def table(record: Record) -> list[dict[str, Any]]:
-    """Every pause that no fault of the run had asked for, in order; ``seconds`` as far as it was seen, None where the
-    record does not tell when it was over."""
-    found = []
+    """Every pause that no fault of the run caused, in order. ``at``: s of the run; ``seconds``: how long, None where
+    the record has no end of it."""
+    rows = []
     for event in record.of_kind(pauses.PAUSED):
         if event.get("commanded") is True or _allowed(record, event):
             continue
@@ -180,16 +179,16 @@ def table(record: Record) -> list[dict[str, Any]]:
             (each for each in record.of_kind(pauses.RESUMED) if int(each["t"]) >= at and _of_one(each, event)), None
         )
         seconds = None if over is None else (int(over["t"]) - at) / SECOND
-        found.append(
+        rows.append(
             {
                 "at": (at - record.origin) / SECOND,
-                "says": _says(record, event, seconds, gone=over is not None and bool(over.get("gone"))),
+                "says": _summary(record, event, seconds, gone=over is not None and bool(over.get("gone"))),
                 "what": str(event.get("what")),
                 "name": str(event.get("name")),
                 "seconds": seconds,
             }
         )
-    return found
+    return rows
 
 
 def _of_one(one: dict[str, Any], other: dict[str, Any]) -> bool:
@@ -197,15 +196,15 @@ def _of_one(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def _allowed(record: Record, event: dict[str, Any]) -> bool:
-    """Whether a phase lets others do that to this node, in it."""
+    """Whether the phase of that moment permits external actors to do that to this node."""
     return bool(event.get("what") == "node" and event.get(during.ALLOWS)) and any(
         each.phase == event[during.ALLOWS] and event.get("name") in each.nodes and each.holds(int(event["t"]))
         for each in allowed.every(record)
     )
 
 
-def _says(record: Record, event: dict[str, Any], seconds: float | None, *, gone: bool) -> str:
-    """``Node a-data was paused from outside for 8 s, 4.2 s into “healthy”; no fault of this run had asked for it``."""
+def _summary(record: Record, event: dict[str, Any], seconds: float | None, *, gone: bool) -> str:
+    """``Node a-data was paused from outside for 8 s, 4.2 s into “healthy”; no fault of this run did that``."""
     t = int(event["t"])
     what = str(event.get("what"))
     words = f"{SUBJECT.get(what, what)} {text.clip(str(event.get('name')), 60)} was paused from outside"
@@ -219,7 +218,7 @@ def _says(record: Record, event: dict[str, Any], seconds: float | None, *, gone:
         words += f", {text.seconds(abs(at))} {'after' if at >= 0 else 'before'} the start of the load, in no phase"
     if seconds is None:
         words += ", and was not seen to go on"
-    return f"{words}; no fault of this run had asked for it"
+    return f"{words}; no fault of this run did that"
 
 
 def harm(record: Record) -> Iterable[tuple[int, str]]:
@@ -237,7 +236,7 @@ def _observe(context: Context) -> Pauses | None:
 
 INSTRUMENT = Instrument(
     name="process pauses",
-    says="processes of the cluster that somebody pauses although no move asked for it",
+    says="processes of the cluster that an external actor pauses",
     observe=_observe,
     begins=Begins.LOAD,
     ends=Ends.LAST,

@@ -789,7 +789,7 @@ def _prove(findings: FindingsFile, decides: ReasonItem, cause: Cause) -> str:
         return "Find out why the fault is not proven, then run it again"
     if cause is Cause.PROCESS:
         if findings["tables"].get("pauses"):
-            return "Find out who paused it, then run it again"
+            return "Find out what paused it, then run it again"
         return "Find out why nobody watched the processes, then run it again"
     if "processors" in says:
         return QUIETER

@@ -1,6 +1,6 @@
 """An instrument that stands still in a real run: nobody accuses the cluster for it, and the cluster for no less.
 
-A node that stands still is the cluster's own; one that somebody pauses is named.
+A node that stalls by itself is the cluster's own; a node that an external actor pauses is named.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WHO = {
 """Whom the test stops, and what the verdict calls it; None: a node of OpenSearch, which is the cluster's own. It is
 frozen by its control group: as far as its process tells, it waits for something, as one that stands still by itself."""
 PAUSED = "paused"
-"""A node of OpenSearch that somebody pauses (SIGSTOP). Comes last: what is measured after it does not count."""
+"""A node of OpenSearch that an external actor pauses (SIGSTOP). Comes last: what follows does not count."""
 FREEZER = Path("/sys/fs/cgroup/freezer")
 """Where kernels with the first version of control groups freeze processes; of the second each group does."""
 INTO = 1.0

@@ -348,7 +348,7 @@ class ExistingTarget(BaseLab):
         return []
 
     def paused(self, resident: Resident) -> str | None:
-        return None  # whoever may look there: processes of a cluster that is not ours are no residents
+        return None  # it has no residents
 
     def mend(self) -> list[str]:
         return []

@@ -156,7 +156,7 @@ class BaseLab(Lab, ABC):
         self.folder = paths.labs() / manifest.id
         self._to_end: set[ProcessIdentity] = set()
         self._to_pause: dict[ProcessIdentity, float | None] = {}
-        """Processes that a move of ours paused, and when it let them go on (``time.monotonic()``); None: not yet."""
+        """Processes that our moves paused, and when they resumed them (``time.monotonic()``); None: not yet."""
 
     # ---- making and finding -------------------------------------------------------------------
 
@@ -391,12 +391,13 @@ class BaseLab(Lab, ABC):
             self._to_pause[identity] = None
 
     def _resumed(self, node: str) -> None:
-        """It was let go on. Idempotent."""
+        """A move of ours resumed it. Idempotent."""
         if (identity := self.identity(node)) is not None and identity in self._to_pause:
             self._to_pause[identity] = time.monotonic()
 
     def was_to_pause(self, resident: Resident, since: float) -> bool:
-        """Whether a move of ours, in this process, had that process paused then or later (``time.monotonic()``)."""
+        """Whether a move of ours, in this process, kept that process paused at ``since`` (``time.monotonic()``) or
+        later."""
         if resident.identity not in self._to_pause:
             return False
         until = self._to_pause[resident.identity]
@@ -404,8 +405,8 @@ class BaseLab(Lab, ABC):
 
     @abstractmethod
     def paused(self, resident: Resident) -> str | None:
-        """The kernel's letter of a process that is paused: T by a signal or its engine, t by a debugger. None: it is
-        not, or it is gone."""
+        """The kernel's letter of a paused process: T by a signal or its engine, t by a debugger. None: it is not
+        paused, or gone."""
 
     @abstractmethod
     def residents(self) -> list[Resident]:

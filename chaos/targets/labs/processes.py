@@ -30,7 +30,7 @@ from chaos.provision.unprivileged import NODE_UID
 from chaos.targets.wiring import Host
 
 PAUSED_STATES = ("T", "t")
-"""The kernel's letters of a process that goes on only when somebody lets it: stopped by a signal, or by a debugger."""
+"""The kernel's letters of a paused process: stopped by a signal, or traced by a debugger."""
 CODES = ".ended"
 """The suffix of the file beside an identity in which a shell writes how its process ended, a line for each."""
 _START = """\

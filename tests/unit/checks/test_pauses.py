@@ -1,4 +1,4 @@
-"""Processes that somebody paused: what that does to a verdict, and that it is told."""
+"""Processes that an external actor paused: the verdict, and what the page says."""
 
 from __future__ import annotations
 
@@ -64,21 +64,21 @@ def reasons(told: Story) -> list[str]:
     return [each.says for each in evaluate(told.history()).reasons]
 
 
-def test_nobody_paused_anything_and_the_run_passes() -> None:
+def test_without_a_pause_the_run_passes() -> None:
     findings = evaluate(story(paused=False).history())
     assert findings.outcome == "pass", findings.reasons
     assert "pauses" not in findings.tables
 
 
-def test_a_pause_that_a_fault_asked_for_is_none() -> None:
+def test_a_pause_by_a_fault_does_not_count() -> None:
     assert evaluate(story(commanded=True).history()).outcome == "pass"
 
 
-def test_any_other_is_named_and_what_came_after_it_does_not_count() -> None:
+def test_any_other_pause_is_named_and_what_follows_does_not_count() -> None:
     findings = evaluate(story().history())
     assert findings.outcome == "inconclusive"
     assert findings.reasons[0].says == (
-        "Node a-data was paused from outside for 8 s, 4 s into “slow”; no fault of this run had asked for it"
+        "Node a-data was paused from outside for 8 s, 4 s into “slow”; no fault of this run did that"
     )
     assert findings.summary.lower().startswith("nothing proven: node a-data was paused from outside")
     counts = {(finding.metric, finding.phase): finding.counts_as for finding in findings.findings}
@@ -86,7 +86,7 @@ def test_any_other_is_named_and_what_came_after_it_does_not_count() -> None:
     assert counts["read.good", "slow"] == counts["acknowledged.lost", None] == "inconclusive"
 
 
-def test_a_write_that_was_lost_stands_whoever_paused_what() -> None:
+def test_a_lost_write_counts_after_a_pause_too() -> None:
     told = story()
     told.readback = {**synthetic.READBACK, "lost": ["w-7"], "lost_count": 1}
     findings = evaluate(told.history())
@@ -96,7 +96,7 @@ def test_a_write_that_was_lost_stands_whoever_paused_what() -> None:
 def test_the_page_says_what_to_do(tmp_path: Path) -> None:
     folder = story().write(tmp_path / "run")
     page = render(folder).read_text()
-    assert "Find out who paused it, then run it again" in page
+    assert "Find out what paused it, then run it again" in page
     assert "Node a-data was paused from outside for 8 s" in page
 
 
@@ -108,7 +108,7 @@ def test_the_page_says_what_to_do(tmp_path: Path) -> None:
         ({"until": None}, "and was not seen to go on; no fault"),
     ],
 )
-def test_it_says_what_was_paused_by_whom_and_for_how_long(given: dict[str, Any], words: str) -> None:
+def test_the_reason_names_process_actor_and_duration(given: dict[str, Any], words: str) -> None:
     assert words in reasons(story(**given))[0]
 
 

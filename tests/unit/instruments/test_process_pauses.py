@@ -1,4 +1,4 @@
-"""The watch over pauses, with real processes and a lab that only knows them: what is written, and who did it."""
+"""The watch over pauses, with real processes: what is written, and which pauses are ours."""
 
 from __future__ import annotations
 
@@ -89,9 +89,7 @@ def paused(events: Recorder, number: int = 1) -> dict[str, Any]:
     return events.of_kind(pauses.PAUSED)[number - 1]
 
 
-def test_a_process_that_somebody_stopped_is_named_and_so_is_that_it_went_on(
-    lab: Few, events: Recorder, watch: Pauses
-) -> None:
+def test_a_paused_process_is_named_and_its_resumption_written(lab: Few, events: Recorder, watch: Pauses) -> None:
     pid = lab.there["a-data"].pid
     os.kill(pid, signal.SIGSTOP)
     found = paused(events)
@@ -123,7 +121,7 @@ def test_a_pause_of_ours_is_commanded_from_its_signal_to_its_undo(lab: Few, even
         lab._resumed("a-data")
         assert wait_until(lambda n=number: len(events.of_kind(pauses.RESUMED)) == n, 30)  # type: ignore[misc]
     os.kill(pid, signal.SIGSTOP)
-    assert paused(events, 4)["commanded"] is False, "after its undo it is somebody else's"
+    assert paused(events, 4)["commanded"] is False, "after its undo it is an external actor's"
 
 
 def test_a_look_that_began_before_the_undo_takes_the_pause_for_ours(lab: Few) -> None:
@@ -135,7 +133,7 @@ def test_a_look_that_began_before_the_undo_takes_the_pause_for_ours(lab: Few) ->
     assert not lab.was_to_pause(resident, time.monotonic() + 1)
 
 
-def test_one_that_ends_while_it_is_paused_has_not_gone_on(lab: Few, events: Recorder, watch: Pauses) -> None:
+def test_a_process_that_ends_while_paused_has_not_resumed(lab: Few, events: Recorder, watch: Pauses) -> None:
     process = lab.there["a-data"]
     os.kill(process.pid, signal.SIGSTOP)
     paused(events)
@@ -147,7 +145,7 @@ def test_one_that_ends_while_it_is_paused_has_not_gone_on(lab: Few, events: Reco
     assert gone["pid"] == process.pid
 
 
-def test_what_a_phase_lets_others_do_to_a_node_says_which_phase(lab: Few, events: Recorder, watch: Pauses) -> None:
+def test_a_permitted_pause_names_the_phase(lab: Few, events: Recorder, watch: Pauses) -> None:
     watch.permit(Permission("by hand", ("a-data",)))
     os.kill(lab.there["a-data"].pid, signal.SIGSTOP)
     assert paused(events)["during"] == "by hand"
@@ -155,7 +153,7 @@ def test_what_a_phase_lets_others_do_to_a_node_says_which_phase(lab: Few, events
     assert "during" not in paused(events, 2), "of another node"
 
 
-def test_a_toxiproxy_is_none_of_its_business(lab: Few, events: Recorder) -> None:
+def test_toxiproxies_are_not_watched(lab: Few, events: Recorder) -> None:
     lab.what = "toxiproxy"
     watch = Pauses(lab, events)  # type: ignore[arg-type]
     os.kill(lab.there["a-data"].pid, signal.SIGSTOP)
