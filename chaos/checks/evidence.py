@@ -206,19 +206,20 @@ KILLING = ("node.kill", "node.stop", "node.loss", "zone.power_loss")
 
 
 def ended(record: Record) -> dict[str, list[int]]:
-    """Node → the moments at which its process was proven to be gone, because a fault of the run had ended it."""
+    """Node → the moments at which its process was proven to be gone, because a fault of the run had ended it. A fault
+    that comes and goes proves nothing of the time between."""
     found: dict[str, list[int]] = {}
     for fault in faults(record):
-        if fault.kind in KILLING and fault.in_effect is not None:
+        if fault.kind in KILLING and fault.in_effect is not None and not fault.pulses:
             for node in fault.targets:
                 found.setdefault(node, []).append(fault.in_effect)
     return found
 
 
 def ended_between(ended: Mapping[str, list[int]], node: str, since: int, until: int) -> int | None:
-    """When a node's process was proven to be gone in [since, until) (ns), first; None: it was not. ``ended``: of
+    """When a node's process was last proven to be gone in [since, until) (ns); None: it was not. ``ended``: of
     :func:`ended`."""
-    return next((at for at in ended.get(node, ()) if since <= at < until), None)
+    return max((at for at in ended.get(node, ()) if since <= at < until), default=None)
 
 
 def _in_order(record: Record) -> bool:

@@ -556,6 +556,7 @@ class ProcessPaused(Event, kind="process.paused"):
     zone: str | None
     pid: int
     state: str
+    since: int | None
     commanded: bool
     during: str = LEFT_OUT
 

@@ -247,7 +247,8 @@ def elected(record: Record, span: Span | None = None) -> Measure:
         return Measure.missing("share", "too little is known of what the elected cluster manager used")
     says = f"{spent.grown / 1000:.1f} s of processor time in {text.seconds(spent.wanted)} as elected cluster manager"
     says += "" if share >= COVERED else f"; for {1 - share:.0%} of the {time} no cluster manager was seen"
-    return Measure(spent.grown / 1000 / spent.wanted, "share", says, Bound.EXACT if spent.whole else Bound.AT_LEAST)
+    bound = Bound.EXACT if spent.whole and share >= COVERED else Bound.AT_LEAST
+    return Measure(spent.grown / 1000 / spent.wanted, "share", says, bound)
 
 
 def of_calls(record: Record, kind: str) -> Measure:

@@ -8,7 +8,8 @@ that is not ours those indices count that were there when the load began (:mod:`
 A line of ``history/index_health.jsonl``, ``t`` in CLOCK_MONOTONIC ns, kind ``seen``: ``red`` (index to its primaries
 that no node has), ``yellow`` (index to its other copies that are missing), ``blocked`` (index to the words of the
 blocks by which it takes no writes or no reads; ``*`` is the whole cluster), each with :data:`MOST` names at most, and
-``more``: how many names were left out. No line: no node that has a cluster manager answered.
+``more``: how many names were left out. ``old``: how many blocks stand as in the first line; of these the same
+:data:`MOST` are named each time, and all others come first. No line: no node that has a cluster manager answered.
 """
 
 from __future__ import annotations
@@ -70,13 +71,18 @@ def blocked(seen: View) -> dict[str, list[str]]:
     return {index: sorted(says) for index, says in sorted(found.items())}
 
 
-def line(seen: View) -> dict[str, Any]:
-    """What is written down of a state."""
+def line(seen: View, first: Mapping[str, list[str]]) -> dict[str, Any]:
+    """What is written down of a state. ``first``: the blocks of the first one."""
     red, yellow = lacking(seen)
-    every: dict[str, Mapping[str, Any]] = {RED: red, YELLOW: yellow, BLOCKED: blocked(seen)}
-    kept = {kind: dict(itertools.islice(sorted(found.items()), MOST)) for kind, found in every.items()}
+    blocks = blocked(seen)
+    old = {index for index, says in blocks.items() if first.get(index) == says}
+    named = [index for index in itertools.islice(sorted(first), MOST) if index in old]
+    order = [*sorted(set(blocks) - old), *named]
+    every: dict[str, Mapping[str, Any]] = {RED: red, YELLOW: yellow, BLOCKED: blocks}
+    kept = {kind: dict(itertools.islice(sorted(every[kind].items()), MOST)) for kind in (RED, YELLOW)}
+    kept[BLOCKED] = {index: blocks[index] for index in order[:MOST]}
     more = sum(len(found) - len(kept[kind]) for kind, found in every.items())
-    return {**kept, **({"more": more} if more else {})}
+    return {**kept, **({"more": more} if more else {}), **({"old": len(old)} if old else {})}
 
 
 class IndexHealth(Observer):
@@ -85,6 +91,7 @@ class IndexHealth(Observer):
     def __init__(self, context: Context) -> None:
         self._context = context
         self._events: EventWriter | None = None
+        self._first: dict[str, list[str]] | None = None
 
     def start(self) -> None:
         views = self._context.provided(ClusterViews)
@@ -100,8 +107,11 @@ class IndexHealth(Observer):
     def _seen(self, seen: View) -> None:
         events = self._events
         if events is not None:
+            counted = self._context.counted(seen)
+            if self._first is None:
+                self._first = blocked(counted)
             with suppress(OSError, ValueError):  # the run has been told (``broken``); or it was closed just now
-                events.write(SEEN, **line(self._context.counted(seen)))
+                events.write(SEEN, **line(counted, self._first))
 
 
 # -- judging -----------------------------------------------------------------------------------------
@@ -109,11 +119,13 @@ class IndexHealth(Observer):
 
 @dataclass(frozen=True)
 class Stretch:
-    """From when to when (monotonic ns) what was seen is taken for so: index to what it lacks, of each kind."""
+    """From when to when (monotonic ns) what was seen is taken for so: index to what it lacks, of each kind. ``cut``:
+    blocks may be missing that are not as they were in the first line."""
 
     start: int
     end: int
     found: Mapping[str, Mapping[str, Any]]
+    cut: bool
 
     def seconds(self, span: Span) -> float:
         return max(0, min(self.end, span.end) - max(self.start, span.start)) / SECOND
@@ -125,19 +137,23 @@ def stretches(record: Record) -> Iterator[Stretch]:
     for each, then in itertools.zip_longest(lines, lines[1:]):
         found = {kind: each.get(kind) for kind in (RED, YELLOW, BLOCKED)}
         if all(isinstance(some, Mapping) for some in found.values()):
-            holds = int(each["t"]) + int(HOLDS_SECONDS * SECOND)
-            yield Stretch(int(each["t"]), holds if then is None else min(holds, int(then["t"])), found)  # type: ignore[arg-type]
+            start = int(each["t"])
+            end = start + int(HOLDS_SECONDS * SECOND)
+            cut = bool(each.get("more")) and "old" not in each and len(found[BLOCKED] or ()) >= MOST
+            yield Stretch(start, end if then is None else min(end, int(then["t"])), found, cut)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
 class Totals:
-    """Of a phase, in seconds: ``red``; ``yellow``, in which some copy was missing, a primary too; ``blocked``; and
-    ``unknown``. ``indices``: kind to index to seconds; ``why``: index to the words of its blocks."""
+    """Of a phase, in seconds: ``red``; ``yellow``, in which some copy was missing, a primary too; ``blocked``;
+    ``unknown``; and ``unsure``, in which blocks were left out of the line, maybe new ones. ``indices``: kind to index
+    to seconds; ``why``: index to the words of its blocks."""
 
     red: float
     yellow: float
     blocked: float
     unknown: float
+    unsure: float
     indices: Mapping[str, Mapping[str, float]]
     why: Mapping[str, list[str]]
 
@@ -158,7 +174,7 @@ def before(record: Record) -> Mapping[str, Any]:
 
 def totals(record: Record, span: Span) -> Totals | None:
     """None where no sample was taken in this phase."""
-    known, sums = 0.0, Counter[str]()
+    known, unsure, sums = 0.0, 0.0, Counter[str]()
     indices: dict[str, Counter[str]] = {kind: Counter() for kind in (RED, YELLOW, BLOCKED)}
     why: dict[str, list[str]] = {}
     old = before(record)
@@ -168,6 +184,8 @@ def totals(record: Record, span: Span) -> Totals | None:
             continue
         known += seconds
         blocks = {index: says for index, says in each.found[BLOCKED].items() if old.get(index) != says}
+        if each.cut:  # the names of then and of before are both cut, so which are new cannot be told
+            blocks, unsure = {}, unsure + seconds
         missing = {**each.found[YELLOW], **each.found[RED]}
         for kind, found in ((RED, each.found[RED]), (YELLOW, missing), (BLOCKED, blocks)):
             sums[kind] += seconds if found else 0.0  # type: ignore[assignment]
@@ -177,17 +195,23 @@ def totals(record: Record, span: Span) -> Totals | None:
     if not known:
         return None
     unknown = max(0.0, span.seconds - known)
-    return Totals(sums[RED], sums[YELLOW], sums[BLOCKED], unknown, indices, why)
+    return Totals(sums[RED], sums[YELLOW], sums[BLOCKED], unknown, unsure, indices, why)
 
 
 def measure(record: Record, expected: Expected, span: Span, kind: str) -> Measure:
     """Seconds of a phase. What is unknown may have been either: a target is met only where it is met both ways."""
     found = totals(record, span)
+    unsure = found.unsure if found is not None and kind == BLOCKED else 0.0
+    if unsure > (1 - COVERED) * span.seconds:
+        return Measure.missing(
+            "seconds", f"more than {MOST} indices were blocked, and the record does not name them all"
+        )
     if found is None or found.unknown > (1 - COVERED) * span.seconds:
         return Measure.missing(
             "seconds", "too little of this phase did a node with a cluster manager say how the indices are"
         )
-    low, unknown = found.of(kind), found.unknown if found.unknown > 1 / 1000 else 0.0
+    low, unknown = found.of(kind), found.unknown + unsure
+    unknown = unknown if unknown > 1 / 1000 else 0.0
     says = names(found, kind) or _NOTHING[kind]
     evidence = {"unknown_seconds": round(unknown, 3), "indices": _rounded(found.indices[kind])}
     if old := sorted(before(record)) if kind == BLOCKED else []:

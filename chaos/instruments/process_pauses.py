@@ -69,6 +69,8 @@ class Pauses(Observer):
         self._asked: float | None = None
         self._paused: dict[tuple[str, str], Resident] = {}
         """Processes that were paused at the last look."""
+        self._running: dict[ProcessIdentity, int] = {}
+        """When the last look that did not find them paused began (ns)."""
         self._permitted = Permitted()
         self._why: str | None = None
         self._over = threading.Event()
@@ -117,8 +119,10 @@ class Pauses(Observer):
         seen = set()
         for each in self._there:
             key = each.what, each.name
-            began = time.monotonic()
+            began = time.monotonic_ns()
             state = self._lab.paused(each)
+            if state is None:
+                self._running[each.identity] = began
             before = self._paused.get(key)
             if before is not None and (state is None or before.identity != each.identity):
                 self._write_resumption(before, gone=before.identity != each.identity)
@@ -129,10 +133,10 @@ class Pauses(Observer):
         for key in self._paused.keys() - seen:  # the lab has no process of that name any more
             self._write_resumption(self._paused[key], gone=True)
 
-    def _write_pause(self, each: Resident, state: str, began: float) -> None:
+    def _write_pause(self, each: Resident, state: str, began: int) -> None:
         at = time.monotonic_ns()
         self._paused[each.what, each.name] = each
-        commanded = self._lab.was_to_pause(each, began)
+        commanded = self._lab.was_to_pause(each, began / SECOND)
         more: dict[str, Any] = {}
         phase = self._permitted.phase(each.name, at) if each.what == "node" and not commanded else None
         if phase is not None:
@@ -144,6 +148,7 @@ class Pauses(Observer):
             zone=self._lab.wiring[each.name].zone,
             pid=each.identity.pid,
             state=state,
+            since=self._running.get(each.identity),
             commanded=commanded,
             **more,
         ).write(self._events, t=at)
@@ -163,13 +168,13 @@ BY = {"t": "by a debugger"}
 
 def gaps(record: Record) -> tuple[Gap, ...]:
     """Pauses after which nothing measured counts; without a watch that is the whole run."""
-    paused = [Gap(row["says"], record.origin + round(row["at"] * SECOND)) for row in table(record)]
+    paused = [Gap(row["says"], record.origin + round(row["since"] * SECOND)) for row in table(record)]
     return (*paused, *unwatched(record, DUE, pauses.WATCHED, pauses.UNWATCHED, "whether a process was paused"))
 
 
 def table(record: Record) -> list[dict[str, Any]]:
-    """Every pause that no fault of the run caused, in order. ``at``: s of the run; ``seconds``: how long, None where
-    the record has no end of it."""
+    """Every pause that no fault of the run caused, in order. ``at``: s of the run; ``since``: it may have begun
+    as early; ``seconds``: how long, None where the record has no end of it."""
     rows = []
     for event in record.of_kind(pauses.PAUSED):
         if event.get("commanded") is True or _allowed(record, event):
@@ -182,6 +187,7 @@ def table(record: Record) -> list[dict[str, Any]]:
         rows.append(
             {
                 "at": (at - record.origin) / SECOND,
+                "since": (int(event.get("since") or at) - record.origin) / SECOND,
                 "says": _summary(record, event, seconds, gone=over is not None and bool(over.get("gone"))),
                 "what": str(event.get("what")),
                 "name": str(event.get("name")),

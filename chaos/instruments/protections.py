@@ -140,6 +140,11 @@ def same(before: Answer, now: Answer) -> bool:
     return abs(now.began - before.began) <= SAME_MS
 
 
+def was_there(now: Answer, seconds: float) -> bool:
+    """Whether a process that answers ran so long ago already, whatever its machine's clock was set to since."""
+    return now.up > 1000 * seconds + SAME_MS
+
+
 def grown(before: Answer, now: Answer) -> dict[str, int] | None:
     """By how much counters grew between two answers of one process; None where one fell, which no counter does."""
     done = {name: count - before.counters.get(name, 0) for name, count in now.counters.items()}
@@ -184,7 +189,7 @@ class Protections(Observer):
 
     def _since(self, before: tuple[float, Answer] | None, now: Answer, moment: float) -> tuple[float, dict[str, int]]:
         """Of how many seconds an answer speaks, and what grew in them."""
-        if before is not None and same(before[1], now):
+        if before is not None and (same(before[1], now) or was_there(now, moment - before[0])):
             grew = grown(before[1], now)
             return (0.0, {}) if grew is None else (moment - before[0], grew)
         gap = moment - (self._began if before is None else before[0])

@@ -198,7 +198,28 @@ def lag(record: Record, span: Span) -> Measure:
     evidence = {"looks": len(inside)}
     if silent:
         return Measure(float(worst.line["lag"]), "seconds", f"{says}; {_of(silent)}", Bound.AT_LEAST, evidence)
+    if (share := _reported(record, every, inside)) < COVERED:
+        says += f"; of all primaries {text.percent(share)} of the looks speak"
+        return Measure(float(worst.line["lag"]), "seconds", says, Bound.AT_LEAST, evidence)
     return Measure(float(worst.line["lag"]), "seconds", says, evidence=evidence)
+
+
+def _reported(record: Record, every: Sequence[Look], inside: Sequence[Look]) -> float:
+    """The share of a phase's looks at which all nodes together reported as many primaries as they ever had by then. A
+    record of before primaries were counted says nothing of it: 1."""
+    if not all("primaries" in look.line for look in every):
+        return 1.0
+    planned = sum(int(each.get("shards") or 0) for each in record.of_kind("index.shape"))
+    wanted, whole, held = 0, 0, dict[str, Look]()
+    phase = {id(look) for look in inside}
+    for look in every:
+        held[look.node] = look
+        recent = [each for each in held.values() if look.t - each.t <= round(REACH * SECOND)]
+        reported = sum(int(each.line["primaries"]) for each in recent)
+        # a node that was lost and the one that took over may both have reported a primary within the reach
+        wanted = max(wanted, min(reported, planned) if planned else reported)
+        whole += id(look) in phase and reported >= wanted > 0
+    return whole / len(inside)
 
 
 def counted(record: Record, span: Span, kind: str, *names: str) -> Measure:

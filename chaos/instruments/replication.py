@@ -53,6 +53,8 @@ BYTES, NODE_BYTES = 320, 20
 """Of a look, and for each node beside that."""
 REACH = 3 * PERIOD_SECONDS
 """For so long a look speaks: two may be missed."""
+AROUND_SECONDS = 2 * PERIOD_SECONDS
+"""A node that was silent for longer around a phase's edge may have rejected before it or after it."""
 COVERED = 0.8
 """The share of a phase that must be known."""
 
@@ -214,28 +216,36 @@ def _measure(record: Record, span: Span, what: str) -> Measure:
 @dataclass(frozen=True)
 class Counted:
     """One answer about rejected writes. ``t`` in ns; ``more``: how many were rejected since the answer before;
-    ``nodes``: how many spoke."""
+    ``nodes``: how many spoke; ``grew``: for each node that rejected some, since when (ns) and how many."""
 
     t: int
     more: int
     nodes: int
+    grew: tuple[tuple[int, int], ...] = ()
+
+    def unsure_of(self, edge: int) -> int:
+        """How many of them may have been rejected before a moment, because a node had been silent for long then."""
+        return sum(more for since, more in self.grew if since < edge - int(AROUND_SECONDS * SECOND) and edge <= self.t)
 
 
 def counts(record: Record) -> list[Counted]:
     """How many more writes were rejected from one answer to the next. A node whose count is smaller than before has
     been started again, and counts anew; what was rejected before the first answer is no run's of ours."""
     found = []
-    before: dict[str, int] = {}
+    before: dict[str, tuple[int, int]] = {}
     lines = [
         line for line in record.lines(FILE) if line.get("kind") == REJECTED and isinstance(line.get("nodes"), dict)
     ]
     for line in sorted(lines, key=lambda line: int(line["t"])):
         now = {str(node): int(count) for node, count in line["nodes"].items() if isinstance(count, int)}
-        more = sum(
-            count - (before[node] if count >= before[node] else 0) for node, count in now.items() if node in before
-        )
-        found.append(Counted(int(line["t"]), more, len(now)))
-        before |= now
+        t = int(line["t"])
+        grew = []
+        for node, count in now.items():
+            if node in before:
+                since, was = before[node]
+                grew.append((since, count - (was if count >= was else 0)))
+        found.append(Counted(t, sum(more for _, more in grew), len(now), tuple(each for each in grew if each[1])))
+        before |= {node: (t, count) for node, count in now.items()}
     return found
 
 
@@ -246,11 +256,15 @@ def rejected(record: Record, span: Span) -> Measure:
     if not every:
         return Measure.missing("count", "no node said how many writes it had rejected because of replicas")
     inside = [each for each in every if span.holds(each.t)]
-    number, nodes = sum(each.more for each in inside), max(each.nodes for each in every)
+    early = sum(each.unsure_of(span.start) for each in inside)
+    late = sum(each.unsure_of(span.end) for each in every if each.t >= span.end)
+    number, nodes = sum(each.more for each in inside) - early, max(each.nodes for each in every)
     known = _known(every, span)
     whole = sum(each.nodes >= nodes for each in inside) / len(inside) if inside else 0.0
     gaps = [] if known >= COVERED else [f"only {text.percent(min(1.0, known))} of this phase are known"]
     gaps += [] if whole >= COVERED or not inside else [f"of all {nodes} nodes {text.percent(whole)} of the looks speak"]
+    gaps += [f"{early} more may be of this phase or of the one before"] if early else []
+    gaps += [f"{late} more may be of this phase or of a later one"] if late else []
     says = f"by the nodes' own counts, in {text.plural(len(inside), 'look')}"
     return Measure.seen(number, says, gaps, {"looks": len(inside), "nodes": nodes})
 

@@ -205,9 +205,28 @@ def asked(record: Record, span: Span) -> list[Event]:
 
 
 def _outlasted(line: Event, span: Span) -> bool:
-    ended = int(line["at"])
-    waited = (span.end - ended) / SECOND + float(line["ms"]) / 1000
-    return line.get("status") is None and ended >= span.end and waited >= WAITED_SECONDS
+    return line.get("status") is None and int(line["at"]) >= span.end and _waited(line, span.end) >= WAITED_SECONDS
+
+
+def _waited(line: Event, until: int) -> float:
+    """For how many seconds a request had been under way at a moment; below 0: it began later."""
+    return (until - int(line["at"])) / SECOND + float(line["ms"]) / 1000
+
+
+def _timed(record: Record, span: Span) -> list[Event]:
+    """As :func:`asked`, and those that had waited for long when the phase ended and were answered later: what was slow
+    is the phase in which they waited. One that waited before the phase, and hardly in it, is of the phase before."""
+    lines = [line for line in record.lines(FILE) if line.get("kind") == REQUEST and isinstance(line.get("at"), int)]
+    found = []
+    for line in lines:
+        if span.holds(int(line["at"])):
+            waited_before = _waited(line, span.start) >= WAITED_SECONDS and span is not record.spans[0]
+            here = (int(line["at"]) - span.start) / SECOND >= WAITED_SECONDS
+            if line.get("status") is None or here or not waited_before:
+                found.append(line)
+        elif int(line["at"]) >= span.end and _waited(line, span.end) >= WAITED_SECONDS:
+            found.append(line)
+    return found
 
 
 def failed(line: Event) -> bool:
@@ -247,7 +266,7 @@ def slow(record: Record, span: Span) -> Measure:
     answered ones alone, it would fall when answers stop coming. For how long it waited is all that is known of it."""
     if (why := _unknown(record, span)) is not None:
         return Measure.missing("seconds", why)
-    found = asked(record, span)
+    found = _timed(record, span)
     times = sorted(float(line["ms"]) for line in found if line.get("status") is not None)
     if not times:
         return Measure.missing("seconds", "no request to the store was answered in this phase")

@@ -111,6 +111,8 @@ def uploads(answer: Mapping[str, Any], now: float) -> list[Upload]:
     found = []
     if "_shards" not in answer:
         raise ValueError("no answer about uploads")
+    if answer["_shards"].get("failed"):
+        raise ValueError("some shards said nothing of their uploads")
     for index, of_index in (answer.get("indices") or {}).items():
         for shard, copies in of_index["shards"].items():
             for copy in copies:

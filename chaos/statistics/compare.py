@@ -24,6 +24,7 @@ from typing import Any
 from chaos.base import text
 from chaos.base.errors import Exit, InvalidInput
 from chaos.base.intervals import LEVEL, Interval, Range, Shift, median, shift
+from chaos.checks import catalogue
 from chaos.checks.measure import Measure, Verdict
 from chaos.statistics.facts import Known, higher_is_better
 from chaos.statistics.series import percent, shown
@@ -266,18 +267,25 @@ def _named(metrics: Sequence[str]) -> str:
 
 
 def deciding(a: Group, b: Group) -> set[str]:
-    """The metrics that decide when nobody chooses: what both sides expect, outage seconds, and lost writes.
+    """The metrics that decide by default: what both sides expect, measured or not, outage seconds, and lost writes.
 
     An expectation that wants a fault to bite (``write.good < 10%``) is no wish of users, and decides nothing here.
     """
     names = {LOST}
     for id in set(a.conditions["targets"]) & set(b.conditions["targets"]):
         metric, (comparison, _) = id.partition("#")[0], a.conditions["targets"][id]
-        unit = next((v.unit for side in (a, b) for v in side.values.get(metric, ()) if v is not None), "")
-        if unit and (comparison in (">=", ">")) == higher_is_better(unit, metric):
+        unit = next((v.unit for side in (a, b) for v in side.values.get(metric, ()) if v is not None), None)
+        unit = unit or _unit(metric)
+        if unit is None or (comparison in (">=", ">")) == higher_is_better(unit, metric):
             names.add(metric)
     names |= {metric for side in (a, b) for metric in side.values if re.fullmatch(r"[a-z]+\.outage", metric)}
     return names
+
+
+def _unit(metric: str) -> str | None:
+    """The unit of a metric that no run measured, by its check; None: no check here has that name."""
+    check = catalogue.of(metric.partition("@")[0])
+    return None if check is None else "share" if check.unit == "percent" else check.unit
 
 
 def compare(
@@ -290,7 +298,8 @@ def compare(
     of_one_file: bool = False,
     names: tuple[str, str] = NAMES,
 ) -> Comparison:
-    """Compare. ``metrics``: those that decide, by name with or without phase, instead of :func:`deciding`. ``level``:
+    """Compare. ``metrics``: those that decide, by name with or without phase, instead of :func:`deciding`; writes that
+    were lost on B alone decide whatever is chosen. ``level``:
     of each interval. ``of_one_file``: they are sides of one experiment, so what differs between their loads is what one
     compares, and a name of its file that no run measured is open. ``names``: what both are called.
 
@@ -298,18 +307,21 @@ def compare(
     """
     if not of_one_file:
         refuse_incomparable(a, b)
-    every = sorted({*a.values, *b.values})
+    chosen = deciding(a, b)
+    measured = {*a.values, *b.values}
+    every = sorted(measured if metrics else measured | (chosen - {LOST}))
     given = dict(tolerances or {})
     if of_one_file:
         every += [name for name in metrics if not any(name in (each, each.partition("@")[0]) for each in every)]
     else:
         refuse_unknown(given, every)
-    chosen = deciding(a, b)
     if metrics:
         chosen = {name for name in every for wanted in metrics if wanted in (name, name.partition("@")[0])}
         for wanted in metrics:
             if not any(wanted in (name, name.partition("@")[0]) for name in every):
                 raise InvalidInput(f"neither side has the metric {wanted}", remedy=f"choose among: {', '.join(every)}")
+        if b.lost > a.lost:  # whatever else was chosen
+            chosen |= {LOST} & set(every)
     rows = [_row(name, a, b, tolerance_of(name, given), name in chosen, level, names) for name in every]
     rows.sort(key=lambda row: (not row.decides, _ORDER.index(row.verdict), row.metric))
     return Comparison(a, b, tuple(rows), tuple(differences(a, b, names)), level)

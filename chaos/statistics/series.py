@@ -23,6 +23,7 @@ A weakness of a single run is told, and is none of the series by itself (but for
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -95,7 +96,7 @@ def figures(values: Sequence[Known], metric: str) -> Figures | None:
     mean = exact and not reading.is_recovery(metric) and unit != "count"
     interval = t_interval([each.low for each in ranges]) if mean else None
     if interval is not None:
-        interval = within_unit(interval, unit)
+        interval = within_unit(interval, unit, whole=not OVER_ONE.fullmatch(metric.partition("@")[0]))
     return Figures(
         unit=unit,
         values=tuple(values),
@@ -107,14 +108,18 @@ def figures(values: Sequence[Known], metric: str) -> Figures | None:
     )
 
 
-def within_unit(interval: Interval, unit: str) -> Interval:
-    """No share is above 1, nothing but a team's own number is below 0.
+OVER_ONE = re.compile(r"costs\.elected|manager\.processor")
+"""Shares of one processor: a process may use several."""
+
+
+def within_unit(interval: Interval, unit: str, *, whole: bool = True) -> Interval:
+    """No share of a whole is above 1, nothing but a team's own number is below 0.
 
     Cutting the impossible off takes nothing from the coverage.
     """
     if unit in SIGNED:
         return interval
-    top = 1.0 if unit == "share" else float("inf")
+    top = 1.0 if unit == "share" and whole else float("inf")
     return Interval(max(0.0, interval.low), min(top, interval.high), interval.level)
 
 

@@ -86,6 +86,20 @@ def test_any_other_pause_is_named_and_what_follows_does_not_count() -> None:
     assert counts["read.good", "slow"] == counts["acknowledged.lost", None] == "inconclusive"
 
 
+def test_what_was_measured_since_the_look_before_does_not_count_either() -> None:
+    """The pause may have begun right after the last look that did not find it."""
+    told = story()
+    edge = told.chapters[0].seconds
+    since = synthetic.T0 + round((edge - 1) * synthetic.S)
+    told.chapters[1].events[:] = [
+        (at, kind, {**fields, "since": since} if kind == pauses.PAUSED else fields)
+        for at, kind, fields in told.chapters[1].events
+    ]
+    findings = evaluate(told.history())
+    counts = {(finding.metric, finding.phase): finding.counts_as for finding in findings.findings}
+    assert counts["read.good", "healthy"] == "inconclusive"
+
+
 def test_a_lost_write_counts_after_a_pause_too() -> None:
     told = story()
     told.readback = {**synthetic.READBACK, "lost": ["w-7"], "lost_count": 1}

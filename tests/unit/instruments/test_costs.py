@@ -18,6 +18,7 @@ from chaos.checks import evaluate, spent
 from chaos.checks.measure import Bound
 from chaos.checks.record import SECOND, Record
 from chaos.history import History
+from chaos.history.events import ClusterLeader
 from chaos.instruments import costs as module
 from chaos.instruments.costs import FILE, OF_INDEX, PATH, STORE, STORED, USED, Costs, counted, stored
 from chaos.report.page import render_html
@@ -302,6 +303,14 @@ def test_the_elected_manager_is_followed_through_an_election() -> None:
     assert sum(each.wanted for each in found.values()) == pytest.approx(6 * seconds), "nobody's time is lost or twice"
     measured = module.elected(record)
     assert measured.value == pytest.approx(0.4, rel=0.01) and measured.bound is Bound.EXACT
+
+
+def test_while_no_manager_is_seen_one_may_have_used_more() -> None:
+    record = managed()
+    middle = next(event.t for event in record.seen(ClusterLeader) if event.leader is None)
+    long = replace(record.spans[0], start=middle - 5 * SECOND, end=middle + 6 * SECOND)
+    found = module.elected(record, long)
+    assert found.bound is Bound.AT_LEAST and "no cluster manager was seen" in found.says
 
 
 def test_what_it_used_is_told_of_each_phase_that_is_long_enough() -> None:

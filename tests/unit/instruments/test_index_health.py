@@ -65,7 +65,7 @@ STATE = {
 
 
 def test_a_state_says_which_indices_are_red_lack_a_copy_and_are_blocked() -> None:
-    assert line(parse("a-cm", STATE)) == {
+    assert line(parse("a-cm", STATE), {}) == {
         RED: {"other": 1},
         YELLOW: {"chaos": 1},
         BLOCKED: {"chaos": ["index write (api)"]},
@@ -77,13 +77,55 @@ def test_a_new_index_is_not_red_before_it_could_be_and_a_block_of_what_does_not_
     seen = View(
         "a-cm", 1, "a-cm", frozenset(), (fresh,), (Block("theirs", "index write (api)"), Block(None, "read-only"))
     )
-    assert line(seen) == {RED: {}, YELLOW: {"new": 1}, BLOCKED: {"*": ["read-only"]}}
+    assert line(seen, {}) == {RED: {}, YELLOW: {"new": 1}, BLOCKED: {"*": ["read-only"]}}
 
 
 def test_a_line_has_so_many_names_and_says_how_many_more_there_were() -> None:
     copies = tuple(ShardCopy(f"i{n:03}", 0, True, "UNASSIGNED", None) for n in range(module.MOST + 5))
-    found = line(View("a-cm", 1, "a-cm", frozenset(), copies))
+    found = line(View("a-cm", 1, "a-cm", frozenset(), copies), {})
     assert len(found[RED]) == module.MOST and found["more"] == 5
+
+
+SAYS = ["index write (api)"]
+
+
+def blocks(*names: str) -> View:
+    copies = tuple(ShardCopy(name, 0, True, "STARTED", "a-data") for name in names)
+    return View("a-cm", 1, "a-cm", frozenset(), copies, tuple(Block(name, *SAYS) for name in names))
+
+
+def test_a_new_block_is_named_before_the_old_ones() -> None:
+    old = [f"a{number:02}" for number in range(module.MOST + 5)]
+    first = module.blocked(blocks(*old))
+    found = line(blocks(*old, "chaos"), first)
+    assert found[BLOCKED]["chaos"] == SAYS and len(found[BLOCKED]) == module.MOST
+    assert (found["old"], found["more"]) == (len(old), 6)
+
+
+def test_of_old_blocks_the_same_ones_are_named_when_one_is_gone() -> None:
+    old = [f"a{number:02}" for number in range(module.MOST + 5)]
+    first = module.blocked(blocks(*old))
+    assert set(line(blocks(*old[1:]), first)[BLOCKED]) == set(old[1 : module.MOST])
+
+
+def test_a_line_of_before_that_leaves_out_blocks_decides_nothing() -> None:
+    names = {f"a{number:02}": SAYS for number in range(module.MOST)}
+
+    def lines(start: int, end: int) -> list[dict[str, Any]]:
+        whole = [
+            {"t": t, "kind": "seen", RED: {}, YELLOW: {}, BLOCKED: names, "more": 1} for t in range(start, end, SECOND)
+        ]
+        return [{**whole[0], "t": start - SECOND}, *whole]
+
+    _, record = run(lines, lines)
+    assert found(record, BLOCKED).value is None
+    assert found(record, RED).value == 0
+
+    def told(start: int, end: int) -> list[dict[str, Any]]:
+        return [each | {"old": 21} for each in lines(start, end)]
+
+    _, record = run(told, told)
+    assert found(record, BLOCKED).value == 0, "of which all were there before"
 
 
 def test_it_is_told_of_each_state_that_the_sampler_believes_and_asks_nobody(tmp_path: Path) -> None:

@@ -95,6 +95,7 @@ def test_a_paused_process_is_named_and_its_resumption_written(lab: Few, events: 
     found = paused(events)
     assert (found["what"], found["name"], found["zone"], found["pid"]) == ("node", "a-data", "a", pid)
     assert found["state"] == "T" and found["commanded"] is False and "during" not in found
+    assert found["since"] < found["t"], "the last look that did not find it"
     os.kill(pid, signal.SIGCONT)
     assert wait_until(lambda: bool(events.of_kind(pauses.RESUMED)), 30)
     assert events.of_kind(pauses.RESUMED)[0] | {"t": 0} == {

@@ -152,6 +152,17 @@ def test_each_process_begins_at_0_and_a_node_that_is_silent_says_nothing(
     assert third["grew"] == {"indexing_pressure.coordinating": 5} and third["seconds"] <= 0.02
 
 
+def test_a_clock_that_is_set_makes_no_new_process(tmp_path: Path) -> None:
+    """By its own words it began at another time, and it has run for longer than since the answer before."""
+    watch = Protections(Nodes(), tmp_path / FILE, pytest.fail)  # type: ignore[arg-type]
+    before = counted(body(60_000, at=1_000_000, refused=40))
+    now = counted(body(65_000, at=1_075_000, refused=42))
+    assert not same(before, now)
+    assert watch._since((100.0, before), now, 105.0) == (5.0, {"indexing_pressure.coordinating": 2})
+    anew = counted(body(3_000, at=1_075_000, refused=4))
+    assert watch._since((100.0, before), anew, 105.0) == (3.0, {"indexing_pressure.coordinating": 4})
+
+
 def test_a_look_is_made_when_a_phase_begins(tmp_path: Path) -> None:
     """The period is five seconds; it does not wait for its end."""
     cluster = Nodes()

@@ -278,3 +278,35 @@ def test_the_report_draws_it_and_a_run_without_it_has_no_such_section() -> None:
     bare = synthetic.slow_zone().history()
     assert "remote_uploads" not in evaluate(bare).tables
     assert "How far the store was behind" not in Page(render_html(bare, evaluate(bare).to_json())).words
+
+
+def test_a_primary_that_no_node_reports_may_be_behind() -> None:
+    """All data nodes answer, and one of the primaries is on none of them in the second phase."""
+    _, sound = run(module._lines(0.4))
+    span = sound.spans[1]
+
+    def red(start: int, end: int) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = module._lines(0.4)(start, end)
+        for line in found:
+            if line["kind"] == module.UPLOADS and line["node"] == "c-data" and span.holds(line["t"]):
+                line |= {"primaries": 0, "lag": 0.0}
+        return found
+
+    _, record = run(red)
+    found = module.lag(record, record.spans[1])
+    assert found.bound is Bound.AT_LEAST and "of all primaries" in found.says
+    assert module.lag(record, record.spans[0]).bound is Bound.EXACT
+
+
+def test_without_any_primary_nothing_is_known_of_lags() -> None:
+    def none(start: int, end: int) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = module._lines(0.0)(start, end)
+        return [line | ({"primaries": 0} if line["kind"] == module.UPLOADS else {}) for line in found]
+
+    _, record = run(none)
+    assert module.lag(record, record.spans[1]).bound is Bound.AT_LEAST
+
+
+def test_an_answer_in_which_shards_failed_is_none() -> None:
+    with pytest.raises(ValueError, match="some shards"):
+        uploads({"_shards": {"total": 2, "successful": 1, "failed": 1}, "indices": {}}, 9.9)

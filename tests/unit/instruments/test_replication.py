@@ -201,3 +201,22 @@ def test_what_a_node_that_is_not_heard_rejects_is_not_known() -> None:
     _, record = run(_looks)
     assert rejected(record, record.spans[1]).value is None
     assert "rejected" not in module.table(record)[record.spans[1].name]
+
+
+def test_what_a_silent_node_rejected_around_an_edge_is_of_neither_phase_for_sure() -> None:
+    """c-data rejects 900 writes in the last seconds of the second phase, and is heard again in the third one."""
+    _, sound = run(module._lines(0.4, 100, 0))
+    slow, after = sound.spans[1:3]
+
+    def silent(lines: list[dict[str, Any]]) -> None:
+        for line in lines:
+            if slow.end - 6 * SECOND <= line["t"] < slow.end:
+                del line["nodes"]["c-data"]
+            elif line["t"] >= slow.end:
+                line["nodes"]["c-data"] += 900
+
+    record = counting(silent, 0)
+    for span in (slow, after):
+        found = rejected(record, span)
+        assert judge(found, "==", 0.0) is Verdict.INCONCLUSIVE and "900 more may be of this phase" in found.says
+    assert rejected(record, record.spans[0]).value == rejected(record, record.spans[3]).value == 0

@@ -171,3 +171,31 @@ def test_what_was_asked_is_drawn() -> None:
     assert section is not None and any(": translog" in each.head for each in section.rows)
     assert section.curves[0].pieces and max(value for _, _, value in section.curves[0].pieces) == 4.0
     assert store_requests.section(run(lambda start, end: []), {"store_requests": {}}) is None
+
+
+def test_a_request_that_waits_in_one_phase_and_is_answered_in_the_next_was_slow_in_the_first() -> None:
+    def late(start: int, end: int) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = INSTRUMENT.trials[0].sound(start, end)
+        if start == first:
+            for line in (line for line in found if line["kind"] == "request"):
+                line |= {"at": end + SECOND, "ms": (end + SECOND - line["at"]) / 1e6 + 4000}
+        return found
+
+    record = run(late)
+    span, after = record.spans[:2]
+    slow, well = store_requests.slow(record, span), store_requests.slow(record, after)
+    assert slow.value is not None and slow.value > 20 and judge(slow, "<=", 0.1) is Verdict.FAIL
+    assert well.value == 0.008 and judge(well, "<=", 0.1) is Verdict.PASS
+
+
+def test_a_request_that_goes_on_waiting_is_slow_in_the_next_phase_too() -> None:
+    def later(start: int, end: int) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = INSTRUMENT.trials[0].sound(start, end)
+        if start == first:
+            for line in (line for line in found if line["kind"] == "request"):
+                line |= {"at": end + 10 * SECOND, "ms": 20_000.0}
+        return found
+
+    record = run(later)
+    for span in record.spans[:2]:
+        assert judge(store_requests.slow(record, span), "<=", 0.1) is Verdict.FAIL

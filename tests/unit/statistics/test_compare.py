@@ -44,11 +44,12 @@ def test_a_machine_that_is_all_usable_is_the_machine_of_before() -> None:
 
 def group(values: dict[str, Sequence[Known | None]], label: str = "A", **changes: Any) -> Group:
     count = max((len(row) for row in values.values()), default=0)
+    targets = {metric: target for metric, target in TARGETS.items() if metric in values}
     runs = tuple({"run": f"{label}{i}", "seed": i, "outcome": "pass", "why_not": None} for i in range(count))
     data: dict[str, Any] = {
         "label": label,
         "about": {"experiment": "x", "versions": {"opensearch": "3.8.0"}, "machine": {"processors": 2}},
-        "conditions": {"load": LOAD, "phases": [{"name": "dark", "duration": 60.0}], "targets": TARGETS},
+        "conditions": {"load": LOAD, "phases": [{"name": "dark", "duration": 60.0}], "targets": targets},
         "runs": runs,
         "values": {name: tuple(row) for name, row in values.items()},
         "lost": 0.0,
@@ -100,6 +101,28 @@ def test_doubtful_values_make_it_open_not_worse() -> None:
     a = [share(1.0)] * 5
     row = row_of(a, [Known("share", 0.95, 1.0, doubtful=True)] * 5)
     assert row.verdict is Verdict.INCONCLUSIVE and "0.95" not in comparing.summary_of(row.b)
+
+
+def test_an_expected_metric_that_no_run_measured_is_open() -> None:
+    good = {"read.good@dark": [share(1.0)] * 5}
+    conditions = group(good).conditions | {"targets": {"read.good@dark": [">=", 0.9], "gc.share@dark": ["<=", 0.05]}}
+    found = compare(group(good, conditions=conditions), group(good, "B", conditions=conditions))
+    assert (found.outcome, found.exit_code) == (Verdict.INCONCLUSIVE, Exit.INCONCLUSIVE)
+    assert found.sentence.startswith("Not enough is known of gc.share@dark")
+
+
+def test_an_expectation_that_a_fault_bites_is_not_owed_a_value() -> None:
+    good = {"read.good@dark": [share(1.0)] * 5}
+    conditions = group(good).conditions | {"targets": {"write.good@dark": ["<", 0.1]}}
+    found = compare(group(good, conditions=conditions), group(good, "B", conditions=conditions))
+    assert [row.metric for row in found.rows] == ["read.good@dark"]
+
+
+def test_a_loss_in_b_alone_decides_whatever_is_chosen() -> None:
+    none = {"acknowledged.lost": [Known("count", 0, 0)] * 5, "read.good@dark": [share(1.0)] * 5}
+    assert compare(group(none), group(none, "B"), metrics=["read.good"]).outcome is Verdict.PASS
+    found = compare(group(none), group(none, "B", lost=9.0), metrics=["read.good"])
+    assert found.outcome is Verdict.FAIL and "acknowledged.lost" in found.sentence
 
 
 def test_a_missing_value_is_no_pass() -> None:
