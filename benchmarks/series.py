@@ -104,7 +104,7 @@ def _own_seed(what: str) -> bool:
 
 def rows(series: str, file: Path, store: str | None = None) -> tuple[int, list[str]]:
     """Write the rows of all cells of a campaign that are committed, or failed; how many are new, and what is none, with
-    why. A row that is there already stays as it is.
+    why. A row that is there already stays as it is, but that of a run that was taken for cut off and has ended since.
 
     Raises SystemExit where another run's row has the file of one of these; ChaosError for a campaign or a store that
     cannot be read, or a run that is not what was committed.
@@ -129,12 +129,19 @@ def _kept(row: dict[str, Any]) -> bool:
     """Write a row; False where it is there. Raises SystemExit where its file is another run's."""
     file = results.file_of(row)
     there = [line for line in results.lines(row["series"]) if results.file_of(line) == file] if file.is_file() else []
+    if there and _goes_on(there[0], row):
+        there = []
     if there and there[0].get("run") != row.get("run"):
         raise SystemExit(f"{file}: another run is recorded that began in the same second: {there[0].get('run')}")
     if not there:
         results.keep(row)
         print(f"{row['series']}: {row['what']}: {row.get('outcome', 'cut off')}: {file}")
     return not there
+
+
+def _goes_on(there: dict[str, Any], row: dict[str, Any]) -> bool:
+    """Whether a row says how the attempt of another one ended, whose worker was lost or frozen then."""
+    return "ended" not in there and "ended" in row and all(row.get(key) == value for key, value in there.items())
 
 
 def _row(series: str, cell: Cell, attempt: Attempt, commit: Commit | None, records: Records) -> dict[str, Any] | None:
@@ -151,7 +158,7 @@ def _row(series: str, cell: Cell, attempt: Attempt, commit: Commit | None, recor
     if is_committed:
         assert commit is not None
         return begun | _committed(cell, commit, records)
-    if attempt.ended is not Ended.ERROR:
+    if attempt.ended not in (Ended.ERROR, Ended.TOO_LARGE):
         return begun  # as a run that was cut off: it has no end
     assert attempt.ended_at is not None
     return begun | {

@@ -6,6 +6,15 @@ from pathlib import Path
 
 from chaos.base.errors import ChaosError
 
+
+class TooLarge(ChaosError):
+    """What a verdict is made of is more than a cell may keep. ``bytes``: so much."""
+
+    def __init__(self, message: str, bytes: int) -> None:
+        super().__init__(message, remedy="raise budget.artifacts in the campaign's file")
+        self.bytes = bytes
+
+
 LOGS = "logs/"
 """What may be left out: a seal does not cover it, and no verdict is made of it."""
 
@@ -13,7 +22,7 @@ LOGS = "logs/"
 def chosen(folder: Path, most: int) -> tuple[list[str], list[str]]:
     """(files to keep, logs that are left out), relative to the run's folder. ``most``: bytes.
 
-    Raises ChaosError where what a verdict is made of is more than that.
+    Raises TooLarge where what a verdict is made of is more than that.
     """
     sizes = {
         str(file.relative_to(folder)): file.stat().st_size
@@ -27,8 +36,5 @@ def chosen(folder: Path, most: int) -> tuple[list[str], list[str]]:
         left_out.append(name)
         total -= sizes[name]
     if total > most:
-        raise ChaosError(
-            f"{folder.name} is {total:,} bytes without its logs, and a cell may keep {most:,}",
-            remedy="raise budget.artifacts in the campaign's file",
-        )
+        raise TooLarge(f"its record is {total:,} bytes without its logs, and a cell may keep {most:,}", total)
     return [name for name in sizes if name not in left_out], left_out

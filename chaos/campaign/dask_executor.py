@@ -119,7 +119,7 @@ class Executor:
                 self._carry_on()
         if self.stop.asked:
             self.done.codes.append(Exit.ABORTED)
-        settle(self.done, self.matrix.cells, self.matrix.file.retry, self.records, self.reporter)
+        settle(self.done, self.matrix.cells, self.matrix.file, self.records, self.reporter)
         if self.done.left:
             self.done.codes += [unfit.code for unfit in self._unfit.values()]
         return self.done
@@ -216,7 +216,8 @@ class Executor:
         return None if begun is None else self._taken(begun)
 
     def _state(self, cell: Cell) -> State:
-        return of_cell(cell, self.records, self.matrix.file.retry).state
+        file = self.matrix.file
+        return of_cell(cell, self.records, file.retry, int(file.budget.artifacts)).state
 
     def _taken(self, block: _Block) -> _Block:
         self._waiting.remove(block)

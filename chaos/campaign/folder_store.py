@@ -48,6 +48,7 @@ class FolderStore:
             with open(temporary, "rb") as copied:
                 os.fsync(copied.fileno())
             os.replace(temporary, target)
+            fsync_folder(target.parent)
 
     def read(self, name: str) -> bytes:
         with self._told(f"read {name}"):

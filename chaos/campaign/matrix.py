@@ -20,20 +20,23 @@ from chaos.base.errors import InvalidInput
 from chaos.definitions import Experiment, load_topology
 from chaos.definitions.campaign import Campaign, CampaignFile, EntryFile
 from chaos.definitions.source import Problem, Source
-from chaos.definitions.topology import Topology
+from chaos.definitions.topology import Topology, spanned
 from chaos.history.format import RULES
 from chaos.provision import lock
 from chaos.run import plan
 from chaos.run.spec import RunSpec
 
 FORMAT = 1
+UPGRADE = "node.upgrade"
+"""The kind of fault that gives nodes the version that their topology names for it."""
 LoadExperiment = Callable[..., Experiment]
 """:func:`chaos.registry.load_experiment`."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of a campaign. ``of``: the experiment beside which a scorecard shows it; ``version``: of OpenSearch."""
+    """One run of a campaign. ``of``: the experiment beside which a scorecard shows it; ``version``: of OpenSearch;
+    where nodes have several all of them (:func:`chaos.definitions.topology.spanned`)."""
 
     experiment: Experiment
     of: str
@@ -52,7 +55,7 @@ class Cell:
             "format": FORMAT,
             "experiment": plan.digest(self.experiment),
             "topology": self.experiment.topology.name,
-            "version": self.version,
+            "version": self.experiment.topology.version,
             "profile": self.profile,
             "of": self.of,
             "seed": self.seed,
@@ -64,6 +67,13 @@ class Cell:
     def place(self) -> tuple[str, str, str, str, str]:
         """What its runs are judged together with, over seeds: ``of``, experiment, profile, topology, version."""
         return self.of, self.experiment.name, self.profile, self.experiment.topology.name, self.version
+
+    @property
+    def compared(self) -> str:
+        """A digest of what the run does, whatever the topology's version: runs of versions are compared where this is
+        the same."""
+        topology = self.experiment.topology.model_copy(update={"version": ""})
+        return plan.digest(self.experiment.model_copy(update={"topology": topology}))
 
     @property
     def name(self) -> str:
@@ -191,19 +201,24 @@ def _of_entry(campaign: Campaign, entry: EntryFile, load: LoadExperiment) -> Ite
     own = load(path)
     for topology in [load_topology(name, near=path) for name in matrix.topologies] or [own.topology]:
         line = []
-        for version in matrix.versions or (topology.version,):
-            made = load(path, topology=_with_version(topology, version, path))
+        for each in [_with_version(topology, version, path) for version in matrix.versions] or [topology]:
+            made = load(path, topology=each)
+            version = spanned(_versions(made))
             line.append(Cell(made, entry.of or made.name, entry.profile, version, campaign.written.every_seed[0], 0))
         yield line
 
 
+def _versions(experiment: Experiment) -> tuple[str, ...]:
+    """Those that its nodes have, and the one that a fault upgrades them to."""
+    topology = experiment.topology
+    if any(each.params.kind == UPGRADE for each in plan.faults(experiment)):
+        return topology.versions
+    return topology.model_copy(update={"upgrade": None}).versions
+
+
 def _with_version(topology: Topology, version: str, path: Path) -> Topology:
     """Every node of that version. Raises InvalidInput where the topology itself has several."""
-    if version == topology.version and len(topology.versions) == 1:
-        return topology
     if len(topology.versions) > 1:
-        if version == topology.version:
-            return topology
         raise InvalidInput(
             f"{path}: its topology {topology.name} has nodes of {', '.join(topology.versions)}, so a campaign cannot "
             f"set version {version}",
@@ -213,14 +228,11 @@ def _with_version(topology: Topology, version: str, path: Path) -> Topology:
 
 
 def _excluding(file: CampaignFile, cell: Cell) -> int | None:
-    """The number of the first line of ``exclude`` that a cell fits."""
-    has = {
-        "experiment": cell.experiment.name,
-        "version": cell.version,
-        "topology": cell.experiment.topology.name,
-    }
+    """The number of the first line of ``exclude`` that a cell fits: of its versions any."""
+    made = cell.experiment
+    has = {"experiment": (made.name,), "version": _versions(made), "topology": (made.topology.name,)}
     for number, rule in enumerate(file.matrix.exclude):
-        if all(has[name] == value for name, value in rule.given.items()):
+        if all(value in has[name] for name, value in rule.given.items()):
             return number
     return None
 
@@ -229,9 +241,10 @@ def _unmade(cells: Sequence[Cell], place: int) -> Iterator[Problem]:
     """Versions that no lab can be made of."""
     known = lock.versions()
     for cell in cells:
-        if cell.version not in known:
-            says = f"{cell.experiment.name}: OpenSearch {cell.version} is not locked here: expected one of "
-            yield Problem(("matrix", "experiments", place), f"{says}{', '.join(known)}")
+        for version in cell.experiment.topology.versions:
+            if version not in known:
+                says = f"{cell.experiment.name}: OpenSearch {version} is not locked here: expected one of "
+                yield Problem(("matrix", "experiments", place), f"{says}{', '.join(known)}")
 
 
 def _ordered(file: CampaignFile, lines: Sequence[Sequence[Cell]]) -> tuple[Cell, ...]:
@@ -250,11 +263,10 @@ def _ordered(file: CampaignFile, lines: Sequence[Sequence[Cell]]) -> tuple[Cell,
 
 
 def _of_one_name(cells: Sequence[Cell]) -> Iterator[Problem]:
-    """Two experiments of one name: their runs would be judged together, as if they were of one."""
+    """Two experiments of one name: their runs would be judged together or compared, as if they were of one."""
     seen: dict[tuple[str, ...], str] = {}
     for cell in (each for each in cells if each.repeat == 0):
-        hash = plan.digest(cell.experiment)
-        if seen.setdefault(cell.place, hash) != hash:
+        if seen.setdefault(cell.place[:-1], cell.compared) != cell.compared:
             says = f"two experiments are named {cell.experiment.name}: expected another name, or another profile"
             yield Problem(("matrix", "experiments"), says, at_key=True)
             return

@@ -21,14 +21,16 @@ class State(StrEnum):
     OPEN = "under way"
     WAITING = "not made yet"
     GIVEN_UP = "given up"
-    """It was tried as often as the file allows, and every time a worker was lost or the suite failed."""
+    """It was tried as often as the file allows, and every time a worker was lost or the suite failed; or the record of
+    its run is more than a cell may keep."""
     REFUSED = "refused"
     """The machines that tried it lack something; another may have it."""
 
 
 @dataclass(frozen=True)
 class CellProgress:
-    """One cell. ``lost`` and ``errors``: attempts that count against its retries."""
+    """One cell. ``lost`` and ``errors``: attempts that count against its retries; ``too_large``: it was given up for
+    the size of a record, and not for those."""
 
     cell: Cell
     state: State
@@ -37,6 +39,7 @@ class CellProgress:
     errors: int = 0
     surplus: int = 0
     why: str = ""
+    too_large: bool = False
 
 
 @dataclass
@@ -69,17 +72,19 @@ class Progress:
         )
 
 
-def of_cell(cell: Cell, records: Records, retry: RetryFile, commit: Commit | None = None) -> CellProgress:
-    """What became of a cell. ``commit``: where it is known already."""
-    commit = commit or records.of_cell(cell.key)
+def of_cell(cell: Cell, records: Records, retry: RetryFile, keeps: int = 0) -> CellProgress:
+    """What became of a cell. ``keeps``: how many bytes a cell may keep now. Where the record of a run was larger the
+    cell is not tried again, because a run that says something is never drawn anew by itself."""
+    commit = records.of_cell(cell.key)
     attempts = [each for each in records.attempts(cell.key) if commit is None or each.id != commit.attempt]
     lost = [each for each in attempts if each.is_lost()]
     errors = [each for each in attempts if each.ended is Ended.ERROR]
     refused = [each for each in attempts if each.ended is Ended.REFUSED]
+    too_large = [each for each in attempts if each.ended is Ended.TOO_LARGE and each.bytes > keeps]
     under_way = [each for each in attempts if each.ended is None and not each.is_lost()]
     if commit is not None:
         state = State.COMMITTED
-    elif len(lost) > retry.lost or len(errors) > retry.error:
+    elif too_large or len(lost) > retry.lost or len(errors) > retry.error:
         state = State.GIVEN_UP
     elif under_way:
         state = State.OPEN
@@ -88,16 +93,18 @@ def of_cell(cell: Cell, records: Records, retry: RetryFile, commit: Commit | Non
     else:
         state = State.WAITING
     surplus = sum(each.ended is Ended.SURPLUS for each in attempts)
-    return CellProgress(cell, state, commit, len(lost), len(errors), surplus, _last_why(attempts))
+    stopped_by_size = bool(too_large) and state is State.GIVEN_UP
+    why = too_large[-1].why if stopped_by_size else _last_why(attempts)
+    return CellProgress(cell, state, commit, len(lost), len(errors), surplus, why, stopped_by_size)
 
 
 def _last_why(attempts: Sequence[Attempt]) -> str:
     return next((each.why for each in reversed(attempts) if each.why and each.ended is not Ended.SURPLUS), "")
 
 
-def of_cells(cells: Iterable[Cell], records: Records, retry: RetryFile) -> Progress:
-    """What became of all of them."""
-    return Progress([of_cell(cell, records, retry) for cell in cells])
+def of_cells(cells: Iterable[Cell], records: Records, retry: RetryFile, keeps: int = 0) -> Progress:
+    """What became of all of them. ``keeps``: as :func:`of_cell` has it."""
+    return Progress([of_cell(cell, records, retry, keeps) for cell in cells])
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,8 @@ class Ended(StrEnum):
     """A signal ended it: its worker was asked to stop."""
     REFUSED = "refused"
     """This machine lacks something that the run needs; nothing was started."""
+    TOO_LARGE = "too large"
+    """Its run said something of the cluster, and its record is more than a cell may keep."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,8 @@ class Attempt:
     """:attr:`.machine.Machine.about` and, of attempts since that is written down, :attr:`.machine.Machine.now`."""
     checkout: Mapping[str, Any] | None = None
     """:func:`.code.checkout`; None also of attempts of before that was written down."""
+    bytes: int = 0
+    """Of one that was too large: what a cell would have to keep of it."""
 
     def is_lost(self, now: datetime | None = None) -> bool:
         """Whether it was lost without a word: its process is gone, where that can be seen, or it is long over due."""
@@ -153,9 +157,11 @@ class Records:
         self._create(f"{_attempt(cell.key, id)}/begun.json", begun)
         return id
 
-    def end(self, key: str, attempt: str, how: Ended, why: str) -> None:
-        """Write down why an attempt was not committed."""
-        self._create(f"{_attempt(key, attempt)}/ended.json", {"format": FORMAT, "ended": how, "why": why, "at": _now()})
+    def end(self, key: str, attempt: str, how: Ended, why: str, bytes: int | None = None) -> None:
+        """Write down why an attempt was not committed. ``bytes``: of one that was too large."""
+        size = {} if bytes is None else {"bytes": bytes}
+        ended = {"format": FORMAT, "ended": how, "why": why, "at": _now(), **size}
+        self._create(f"{_attempt(key, attempt)}/ended.json", ended)
 
     def lose(self, key: str, session: str, why: str) -> int:
         """Write down that a session's attempts at a cell that have not ended are lost; how many there were.
@@ -297,6 +303,7 @@ def _attempt_of(id: str, files: Mapping[str, Mapping[str, Any]]) -> Attempt:
         None if ended is None else datetime.fromisoformat(ended["at"]),
         dict(begun.get("machine") or {}),
         begun.get("checkout"),
+        0 if ended is None else int(ended.get("bytes", 0)),
     )
 
 

@@ -28,8 +28,9 @@ from chaos.campaign.matrix import Cell, Matrix, Shard
 from chaos.campaign.progress import State, estimated, of_cell
 from chaos.campaign.records import Commit, Ended, Records
 from chaos.campaign.stores import StoreError, prove
-from chaos.definitions.campaign import RetryFile
+from chaos.definitions.campaign import CampaignFile
 from chaos.faults.ledger import registrations
+from chaos.run.options import Unreported
 from chaos.run.space import longest_seconds
 from chaos.run.stopping import Stop
 
@@ -37,6 +38,8 @@ CELL = ("-m", "chaos.commands.cell")
 """Arguments of Python: the program that makes a run."""
 UNCOMMITTED = ("error",)
 """Outcomes of a run that say nothing of the cluster: it is tried again. All others are committed as they are."""
+UNREPORTED = Unreported.__name__
+"""How a child names the error of a run that was made, and of which no report can be: no machine lacked anything."""
 POLL_SECONDS = 0.1
 WAIT_SECONDS = 2.0
 END_SECONDS = 300.0
@@ -120,7 +123,7 @@ class Worker:
         if self.stop.asked:
             self.done.codes.append(Exit.ABORTED)
         if self.session is None:
-            settle(self.done, cells, self.matrix.file.retry, self.records, self.reporter)
+            settle(self.done, cells, self.matrix.file, self.records, self.reporter)
         return self.done
 
     # -- what is next
@@ -152,7 +155,7 @@ class Worker:
         """The first that no other has begun. Where there is none, the first that others have: they may be frozen."""
         begun = None
         for cell in cells:
-            state = of_cell(cell, self.records, self.matrix.file.retry).state
+            state = of_cell(cell, self.records, self.matrix.file.retry, self._keeps).state
             if state in (State.WAITING, State.REFUSED):
                 return cell
             if state is State.OPEN:
@@ -168,12 +171,18 @@ class Worker:
         found = ((cell, self.records.of_cell(cell.key)) for cell in self.matrix.cells)
         return [(cell, commit) for cell, commit in found if commit is not None]
 
+    @property
+    def _keeps(self) -> int:
+        """Bytes that a cell may keep in the store."""
+        return int(self.matrix.file.budget.artifacts)
+
     # -- one attempt
 
     def _try(self, cell: Cell) -> None:
         with self.machine.held(lambda: self._wait(cell)) as lock:
             if self.records.of_cell(cell.key) is not None:  # made by another while this one waited
                 return
+            self.machine.refuse_dirty()  # the run that held the lock may have retired it
             self._refuse_late(cell)
             _sweep(self.out)
             began = time.monotonic()
@@ -249,20 +258,23 @@ class Worker:
             return self._failed(cell, attempt, Ended.LOST, f"its process ended with {code} and no result")
         if result.stopped or (result.run is None and self.stop.asked):
             return self._failed(cell, attempt, Ended.STOPPED, result.why)
-        if result.run is None and result.exit_code in (Exit.USAGE, Exit.DIRTY):
+        if result.run is None and result.exit_code in (Exit.USAGE, Exit.DIRTY) and result.kind != UNREPORTED:
             self.done.refused.append(cell.key)
             return self._failed(cell, attempt, Ended.REFUSED, result.why)
         if result.run is None or result.outcome in UNCOMMITTED:
             return self._failed(cell, attempt, Ended.ERROR, result.why)
         try:
-            names, left_out = artifacts.chosen(folder / result.run, int(self.matrix.file.budget.artifacts))
-        except ChaosError as error:
-            return self._failed(cell, attempt, Ended.ERROR, str(error))
+            names, left_out = artifacts.chosen(folder / result.run, self._keeps)
+        except artifacts.TooLarge as error:  # never tried again: it says something, and the next may say another thing
+            why = f"it ended as {result.outcome}, and {error}"
+            return self._failed(cell, attempt, Ended.TOO_LARGE, why, error.bytes)
         self._upload(cell, attempt, result, names, left_out, seconds)
-        if self.keep:
-            (folder / child.REQUEST).unlink(missing_ok=True)  # no later worker tidies it up (_sweep)
-        else:
+        if result.clean and not self.keep:
             shutil.rmtree(folder, ignore_errors=True)
+            return
+        (folder / child.REQUEST).unlink(missing_ok=True)  # no later worker tidies it up (_sweep)
+        if not result.clean:
+            self._keep(folder, "it is committed, and what it left is undone by its ledger: opensearch-chaos recover")
 
     def _upload(
         self, cell: Cell, attempt: str, result: Result, names: list[str], left_out: list[str], seconds: float
@@ -305,11 +317,11 @@ class Worker:
             self.records.end(cell.key, attempt, Ended.SURPLUS, "another attempt was committed first")
             self.reporter.line(f"surplus: {cell.name} was committed by another while this run was made")
 
-    def _failed(self, cell: Cell, attempt: str, how: Ended, why: str) -> None:
+    def _failed(self, cell: Cell, attempt: str, how: Ended, why: str, bytes: int | None = None) -> None:
         self.done.failed += 1
         self.reporter.line(f"{how}: {cell.name}: {why}; its folder is {self.out / attempt}")
         self._keep(self.out / attempt, why)
-        self.records.end(cell.key, attempt, how, why)
+        self.records.end(cell.key, attempt, how, why, bytes)
 
     def _keep(self, folder: Path, why: str) -> None:
         """For people: no later worker tidies it up."""
@@ -317,22 +329,22 @@ class Worker:
             (folder / WHY).write_text(f"{why}\n")
 
 
-def settle(done: Worked, cells: Sequence[Cell], retry: RetryFile, records: Records, reporter: Reporter) -> None:
+def settle(done: Worked, cells: Sequence[Cell], file: CampaignFile, records: Records, reporter: Reporter) -> None:
     """What is left of these cells, and what that means for the exit code."""
     try:
         committed = records.committed()
         left = [cell for cell in cells if cell.key not in committed]
         done.left = len(left)
-        states = [of_cell(cell, records, retry) for cell in left]
+        states = [of_cell(cell, records, file.retry, int(file.budget.artifacts)) for cell in left]
     except StoreError as error:
         reporter.demand(f"opensearch-chaos: {error}")
         done.codes.append(error.exit_code)
         return
     for each in states:
         if each.state is State.GIVEN_UP:
-            key = "retry.lost" if each.lost > retry.lost else "retry.error"
-            why = each.why or "its workers were lost"
-            reporter.line(f"given up: {each.cell.name}: {why}; to try it again raise {key} in the campaign's file")
+            key = "retry.lost" if each.lost > file.retry.lost else "retry.error"
+            again = "" if each.too_large else f"; to try it again raise {key} in the campaign's file"
+            reporter.line(f"given up: {each.cell.name}: {each.why or 'its workers were lost'}{again}")
             done.codes.append(Exit.ERROR)
     if left:
         done.codes.append(Exit.INCONCLUSIVE)

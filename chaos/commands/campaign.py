@@ -41,7 +41,7 @@ def plan(file: File, store: StoreOption = None) -> None:
 
     matrix = loaded(file)
     records = records_of(matrix, store)
-    done = progress.of_cells(matrix.cells, records, matrix.file.retry)
+    done = progress.of_cells(matrix.cells, records, matrix.file.retry, int(matrix.file.budget.artifacts))
     say(f"campaign {matrix.file.name}: {text.plural(len(matrix.cells), 'cell')}, store {store or matrix.file.store}")
     for cell in (each for each in matrix.cells if each.repeat == 0):
         profile = "" if cell.profile == "default" else f" ({cell.profile} of {cell.of})"
@@ -193,7 +193,7 @@ def status(
 
     matrix = loaded(file)
     records = records_of(matrix, store)
-    done = progress.of_cells(matrix.cells, records, matrix.file.retry)
+    done = progress.of_cells(matrix.cells, records, matrix.file.retry, int(matrix.file.budget.artifacts))
     if as_json:
         out.print(json.dumps(_status_json(done), indent=1), markup=False)
         return

@@ -45,7 +45,8 @@ class CampaignCells:
         else:
             self._says(f"{cell.name} is committed already, by {commit.run}")
         if commit is None:
-            found = of_cell(cell, self._records, self._matrix.file.retry)
+            written = self._matrix.file
+            found = of_cell(cell, self._records, written.retry, int(written.budget.artifacts))
             kind = Lacking if found.state is State.REFUSED else ChaosError
             late = self._ends_at is not None and found.state is State.WAITING
             why = found.why or ("the budget of time has ended" if late else "see the lines above")

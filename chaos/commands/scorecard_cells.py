@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from chaos.base.errors import InvalidInput
 from chaos.commands.campaign_runs import run_of
 from chaos.commands.common import say
+from chaos.definitions.campaign import DEFAULT
 
 if TYPE_CHECKING:
     from chaos.campaign.matrix import Cell, Matrix
@@ -114,9 +115,9 @@ def _groups(
             if first.attempt != commit.attempt:
                 why = f"the same cell is committed in another campaign's store, by {first.run}, which counts"
                 left_out.append(LeftOut(f"{cell.name}, run {commit.run} in {records.store.address}", why))
+    _refuse_two([cell for members in cells.values() for cell in members.values()])
     found = []
     for at, members in cells.items():
-        _refuse_two(list(members.values()))
         runs, origins = [], []
         for key, cell in members.items():
             if key not in made:
@@ -146,13 +147,16 @@ def _groups(
 
 
 def _refuse_two(cells: Sequence[Cell]) -> None:
-    """Raises InvalidInput where what is shown in one place is of two experiments: they cannot be judged together."""
-    if len({cell.to_json()["hash"] for cell in cells}) > 1:
-        raise InvalidInput(
-            f"{cells[0].experiment.name} on {cells[0].experiment.topology.name} is another experiment in each of these "
-            "campaigns, and their runs cannot be judged together",
-            remedy="make a scorecard of each campaign, or give one of the experiments another name or profile",
-        )
+    """Raises InvalidInput where what is shown in one place is of two experiments, also with each in versions of its
+    own: they can neither be judged together nor compared."""
+    seen: dict[tuple[str, ...], str] = {}
+    for cell in cells:
+        if seen.setdefault(cell.place[:-1], cell.compared) != cell.compared:
+            raise InvalidInput(
+                f"{cell.experiment.name} on {cell.experiment.topology.name} is another experiment in each of these "
+                "campaigns, and their runs cannot be judged together",
+                remedy="make a scorecard of each campaign, or give one of the experiments another name or profile",
+            )
 
 
 def _missing(matrix: Matrix, records: Records, waiting: dict[str, Cell]) -> Iterator[LeftOut]:
@@ -161,7 +165,7 @@ def _missing(matrix: Matrix, records: Records, waiting: dict[str, Cell]) -> Iter
     from chaos.statistics.scorecard import LeftOut
 
     mine = [cell for cell in matrix.cells if waiting.pop(cell.key, None) is not None]
-    for each in progress.of_cells(mine, records, matrix.file.retry).cells:
+    for each in progress.of_cells(mine, records, matrix.file.retry, int(matrix.file.budget.artifacts)).cells:
         yield LeftOut(each.cell.name, _why(each))
     for excluded in matrix.excluded:
         yield LeftOut(excluded.what, f"the campaign leaves it out: {excluded.because}")
@@ -169,7 +173,8 @@ def _missing(matrix: Matrix, records: Records, waiting: dict[str, Cell]) -> Iter
 
 def _why(each: CellProgress) -> str:
     tried = f" (workers lost {each.lost}, errors {each.errors})" if each.lost or each.errors else ""
-    return f"not run: {each.state}{tried}{f': {each.why}' if each.why else ''}"
+    lacks = "no run is kept" if each.too_large else "not run"
+    return f"{lacks}: {each.state}{tried}{f': {each.why}' if each.why else ''}"
 
 
 def _bugs(cases: Path, results: Path, versions: Sequence[str]) -> list[Bug]:
@@ -206,8 +211,9 @@ def tell(card: Scorecard, page: Path) -> None:
     say(f"scorecard: {card.outcome.upper()}  {card.sentence}")
     for change in scoring.Change:
         for what, how, shift in card.told(change):
-            machines = "; on other machines" if shift.other_machines else ""
-            say(f"  {change}: {what}: {how}{machines}")
+            machines = "; on other or several machines" if shift.other_machines else ""
+            profile = "" if shift.promise.profile == DEFAULT else f" ({shift.promise.profile})"
+            say(f"  {change}: {what}{profile}: {how}{machines}")
     for tally in card.tallies:
         say(
             f"  {tally.version} {tally.profile}: {tally.kept} kept, {tally.broken} broken ({tally.known} known), "
@@ -217,7 +223,7 @@ def tell(card: Scorecard, page: Path) -> None:
     if len(card.codes) > 1:
         say(f"  runs of {len(card.codes)} states of this suite's code: {', '.join(card.codes)}")
     for each in (*card.controls, *card.faultless):
-        if each.otherwise or not each.runs:
-            said = "; ".join(each.otherwise) or "it has no run"
-            say(f"  not as it must: {each.experiment} {each.version}: {said}")
+        if each.otherwise or each.missing:
+            lacking = [f"{each.missing} of {each.runs + each.missing} runs not made"] if each.missing else []
+            say(f"  not as it must: {each.experiment} {each.version}: {'; '.join([*each.otherwise, *lacking])}")
     say(f"  page: {page}, and {page.with_suffix('.json')}")

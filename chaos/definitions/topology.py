@@ -6,7 +6,7 @@ groups expanded to nodes, the standby turned into weights.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
@@ -143,6 +143,19 @@ Version = Annotated[str, BeforeValidator(_version), Field(pattern=VERSION)]
 def ordered(version: str) -> tuple[int, ...]:
     """A version as something that can be compared: later is larger."""
     return tuple(int(part) for part in version.split("."))
+
+
+SPAN = " to "
+
+
+def spanned(versions: Iterable[str]) -> str:
+    """Versions as one label, the oldest first: ``2.19.6 to 3.8.0``; one version is its own."""
+    return SPAN.join(sorted(versions, key=ordered))
+
+
+def latest(label: str) -> str:
+    """The newest version of a label that :func:`spanned` made."""
+    return label.rpartition(SPAN)[2]
 
 
 class Group(Strict):

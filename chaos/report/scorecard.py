@@ -47,7 +47,7 @@ def scorecard_page(card: Scorecard, file: Path, command: str, bugs: Sequence[Bug
         heading=card.sentence,
         versions=card.versions,
         changes=[(title, [_change(*each) for each in card.told(change)]) for change, title in SECTIONS.items()],
-        compared=len(card.versions) > 1,
+        compared=card.is_compared,
         tallies=[_tally(each) for each in card.tallies],
         detectable=list(_detectable(card)),
         experiments=_experiments(card),
@@ -131,10 +131,10 @@ def _experiments(card: Scorecard) -> list[dict[str, Any]]:
 def _cell(promised: Promised | None) -> dict[str, Any] | None:
     if promised is None:
         return None
-    mark = "known_weakness" if promised.known else MARK[promised.state]
+    mark = "relaxed" if promised.allowed else "known_weakness" if promised.known else MARK[promised.state]
     return {
         "mark": mark,
-        "word": "broken, as known" if promised.known else str(promised.state),
+        "word": promised.word,
         "count": f"broken in {promised.broken} of {promised.decided}"
         + (f", {promised.open} undecided" if promised.open else ""),
         "bounds": interval(promised.bounds) if promised.decided else text.NO_VALUE,
@@ -144,5 +144,8 @@ def _cell(promised: Promised | None) -> dict[str, Any] | None:
 
 
 def _data(data: Data) -> dict[str, Any]:
-    bound = f"at most 1 in {text.count(int(1 / data.bound))}" if data.bound is not None else text.NO_VALUE
+    bound = text.NO_VALUE
+    if data.bound is not None:
+        writes = int(1 / data.bound)
+        bound = f"at most 1 in {text.count(writes)}" if writes > 1 else f"at most {text.percent(data.bound)}"
     return {**data.to_json(), "bound": bound, "acknowledged": text.count(data.acknowledged)}

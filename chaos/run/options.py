@@ -72,6 +72,8 @@ class Unreported(ChaosError):
         left = f"; left behind: {'; '.join(dirt)} (run: opensearch-chaos recover)" if dirt else ""
         super().__init__(f"no report of {folder} can be made: {why}{ended}{left}")
         found = why.exit_code if isinstance(why, ChaosError) else Exit.ERROR
+        if found is Exit.USAGE:  # by which nothing would have been started
+            found = Exit.ERROR
         self.exit_code = min([found, Exit.DIRTY] if dirt else [found], key=SEVERITY.index)
 
 

@@ -313,7 +313,8 @@ def digest(experiment: Experiment) -> str:
     for key in ("good_in_file", "overrides"):  # who gave a value does not matter either: what is in force is here
         data.pop(key, None)
     data["topology"].pop("file", None)
-    (data["load"].get("dataset") or {}).pop("file", None)
+    for each in (data["load"], *data["load"].get("indices", ())):
+        (each.get("dataset") or {}).pop("file", None)
     # as in the digests of runs from before these could be stated
     if not data["rates"]:
         del data["rates"]

@@ -15,7 +15,7 @@ from typing import Any
 
 from chaos.checks.reasons import Outcome
 from chaos.checks.verdict import Counts
-from chaos.statistics.facts import Facts
+from chaos.statistics.facts import Facts, is_relaxed
 
 VERSION = 1
 KIND, PREFIX = "existing", "existing-"
@@ -27,6 +27,7 @@ class Standing(StrEnum):
 
     BROKEN = "broken"
     KNOWN = "broken, as known"
+    """Within what its file says is known, or allows with its reason."""
     NEVER = "never proven"
     OPEN = "not proven since"
     """It was proven, and a later run neither held nor missed it, for a reason that the cluster may have a part in."""
@@ -109,7 +110,8 @@ class Targets:
 
     @property
     def outcome(self) -> Outcome:
-        """Weakness: a promise is broken beyond what is known. Inconclusive: one is not proven now, or there is none."""
+        """Weakness: a promise is broken beyond what is known or allowed. Inconclusive: one is not proven now, or there
+        is none."""
         if self.of(Standing.BROKEN):
             return Outcome.WEAKNESS
         open_ = sum(self.of(each) for each in (Standing.NEVER, Standing.OPEN, Standing.EXPIRED))
@@ -175,8 +177,8 @@ def _unusable(each: OnRecord, now: datetime) -> str | None:
 def _promises(run: Facts) -> Iterator[tuple[str, str, _Said, str]]:
     """Each promise of a run: its words, what was wanted, what the run says, and why where it proves nothing."""
     for item in run.by_id.values():
-        if item["verdict"] == "fail":  # it stands, whatever else the run proves: a lost write is one
-            known = item["counts_as"] == Counts.KNOWN_WEAKNESS
+        if item["verdict"] == "fail" or is_relaxed(item):  # it stands, whatever else the run proves, as a lost write
+            known = item["counts_as"] in (Counts.KNOWN_WEAKNESS, Counts.RELAXED)
             said = _Said.MISSED_AS_KNOWN if known else _Said.MISSED
         elif item["verdict"] == "pass" and run.excluded is None:
             said = _Said.HELD

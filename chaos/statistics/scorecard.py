@@ -22,10 +22,10 @@ from chaos.checks import defaults
 from chaos.checks.measure import Verdict
 from chaos.checks.reasons import Outcome
 from chaos.checks.verdict import Counts
-from chaos.definitions.topology import ordered
+from chaos.definitions.topology import latest, ordered
 from chaos.statistics import series as judging
 from chaos.statistics import shares
-from chaos.statistics.facts import Facts, raw_verdict
+from chaos.statistics.facts import Facts, is_relaxed, raw_verdict
 from chaos.statistics.facts import known as known_value
 from chaos.statistics.machines import classes
 from chaos.statistics.series import SeriesFinding
@@ -49,7 +49,7 @@ class State(StrEnum):
 
 STATES = {
     Counts.PASS: State.KEPT,
-    Counts.RELAXED: State.KEPT,
+    Counts.RELAXED: State.BROKEN,
     Counts.UNEXPECTED_PASS: State.KEPT,
     Counts.WEAKNESS: State.BROKEN,
     Counts.KNOWN_WEAKNESS: State.BROKEN,
@@ -59,8 +59,9 @@ STATES = {
 
 @dataclass(frozen=True)
 class Group:
-    """The runs of one experiment, on one topology, in one version. ``planned``: how many there should be; ``origins``:
-    of each run its cell's key, command and hashes; ``tags``: of the experiment, for where it has no run yet."""
+    """The runs of one experiment, on one topology, in one version. ``version``: where nodes have several the label of
+    all (:func:`chaos.definitions.topology.spanned`); ``planned``: how many runs there should be; ``origins``: of each
+    run its cell's key, command and hashes; ``tags``: of the experiment, for where it has no run yet."""
 
     of: str
     """The experiment beside which it is shown."""
@@ -97,17 +98,25 @@ class Promised:
 
     state: State
     known: bool
-    """Broken as far as the experiment's file says that it is."""
+    """Broken within what the experiment's file says is known, or allows."""
     kept: int
     broken: int
     open: int
     bounds: tuple[float, float]
     says: str
     machines: tuple[str, ...]
+    allowed: bool = False
+    """Broken within what a line of the file allows, with its reason; ``known`` too."""
 
     @property
     def decided(self) -> int:
         return self.kept + self.broken
+
+    @property
+    def word(self) -> str:
+        if self.known:
+            return "broken, as allowed" if self.allowed else "broken, as known"
+        return str(self.state)
 
     def to_json(self) -> dict[str, Any]:
         return {**vars(self), "bounds": list(self.bounds), "machines": list(self.machines)}
@@ -154,7 +163,7 @@ CHANGES = {
 @dataclass(frozen=True)
 class Shift:
     """A promise that changed from one release to the next. ``chance``: of so many runs that break it, or more, if both
-    releases break it as often. ``other_machines``: both sides were run on other classes of machines."""
+    releases break it as often. ``other_machines``: both sides were not run on one and the same class of machines."""
 
     change: Change
     promise: Promise
@@ -204,7 +213,7 @@ class Tally:
     kept: int
     broken: int
     known: int
-    """Of those broken, so many within what is known."""
+    """Of those broken, so many within what is known or allowed."""
     open: int
     runs: int
     whole: int
@@ -228,8 +237,9 @@ class Data:
 
     @property
     def bound(self) -> float | None:
-        """The share of acknowledged writes that may be lost, with 95 %; None where some were, or none was checked."""
-        return RULE_OF_THREE / self.acknowledged if self.acknowledged and not self.lost else None
+        """The share of acknowledged writes that may be lost, with 95 %; None where some were, or where so few were
+        checked that it may be any."""
+        return RULE_OF_THREE / self.acknowledged if self.acknowledged > RULE_OF_THREE and not self.lost else None
 
     def to_json(self) -> dict[str, Any]:
         return {**vars(self), "bound": self.bound}
@@ -245,6 +255,8 @@ class Tried:
     as_it_must: int
     otherwise: tuple[str, ...]
     """The other runs, each with its outcome."""
+    missing: int = 0
+    """Of a control: runs that were planned and not made. Elsewhere they keep promises open."""
 
     def to_json(self) -> dict[str, Any]:
         return {**vars(self), "otherwise": list(self.otherwise)}
@@ -279,14 +291,20 @@ class Scorecard:
         experiment once, since what keeps a run from counting keeps all its promises open."""
         if change is not Change.NO_LONGER_PROVEN:
             return [(shift.promise.name, shift.says, shift) for shift in self.of(change)]
-        found: dict[tuple[str, str, str, str], list[Shift]] = {}
+        found: dict[tuple[str, str, str, str, str], list[Shift]] = {}
         for shift in self.of(change):
-            at = (shift.promise.experiment, shift.promise.topology, shift.before, shift.after)
+            made = shift.promise
+            at = (made.experiment, made.topology, made.profile, shift.before, shift.after)
             found.setdefault(at, []).append(shift)
         return [
             (f"{experiment} on {topology}", f"{text.plural(len(shifts), 'promise')}; {_why_open(shifts)}", shifts[0])
-            for (experiment, topology, _, _), shifts in found.items()
+            for (experiment, topology, _, _, _), shifts in found.items()
         ]
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether anything here stands beside the same of another version."""
+        return bool(self.detectable)
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -300,25 +318,34 @@ class Scorecard:
     @property
     def outcome(self) -> Outcome:
         """Weakness where the newest version has a regression, or breaks a promise beyond what is known. Inconclusive
-        where one of its promises is open, one of its experiments has no run, or a control did not end as it must."""
-        newest = self.versions[-1] if self.versions else ""
-        regressed = any(shift.after == newest for shift in self.of(Change.REGRESSION))
+        where one of its promises is open, one of its experiments has no run, or a control did not end as it must or
+        lacks a run."""
+        regressed = any(self._is_newest(shift.after) for shift in self.of(Change.REGRESSION))
         if regressed or self._newest(State.BROKEN, known=False):
             return Outcome.WEAKNESS
-        wrong = any(each.otherwise or not each.runs for each in (*self.controls, *self.faultless))
+        wrong = any(each.otherwise or each.missing for each in (*self.controls, *self.faultless))
         open_ = self._newest(State.OPEN) or self.not_run or not self.promises
         return Outcome.INCONCLUSIVE if wrong or open_ else Outcome.PASS
 
     @property
     def not_run(self) -> tuple[str, ...]:
         """The experiments of which there is no run of the newest version: none of their promises is proven in it."""
-        newest = self.versions[-1] if self.versions else ""
-        missing = [group for group in self.groups if group.version == newest and not group.runs]
+        missing = [group for group in self.groups if self._is_newest(group.version) and not group.runs]
         return tuple(f"{group.experiment} on {group.topology}" for group in missing)
 
+    @property
+    def releases(self) -> tuple[str, ...]:
+        """The versions of which all nodes were; where there is none, the newest that some were of."""
+        alone = tuple(version for version in self.versions if latest(version) == version)
+        return alone or tuple(latest(version) for version in self.versions[-1:])
+
+    def _is_newest(self, version: str) -> bool:
+        """Whether runs of a version count for the newest release: those of nodes of several do by their newest."""
+        return bool(self.releases) and ordered(latest(version)) >= ordered(self.releases[-1])
+
     def _newest(self, state: State, known: bool | None = None) -> int:
-        newest = self.versions[-1] if self.versions else ""
-        found = [each.by_version[newest] for each in self.promises if newest in each.by_version]
+        made = (item for each in self.promises for item in each.by_version.items())
+        found = [promised for version, promised in made if self._is_newest(version)]
         return sum(each.state is state and known in (None, each.known) for each in found)
 
     @property
@@ -326,7 +353,7 @@ class Scorecard:
         """The point, in a line."""
         if not self.versions:
             return "No run is committed yet."
-        newest = self.versions[-1]
+        newest = self.releases[-1]
         kept, broken, open_ = (self._newest(state) for state in (State.KEPT, State.BROKEN, State.OPEN))
         known = self._newest(State.BROKEN, known=True)
         said = (
@@ -334,15 +361,15 @@ class Scorecard:
         )
         if missing := len(self.not_run):
             said += f" {text.plural(missing, 'experiment')} {'has' if missing == 1 else 'have'} no run of it."
-        if len(self.versions) == 1:
+        if not self.is_compared:
             return said
-        regressed = [shift for shift in self.of(Change.REGRESSION) if shift.after == newest]
-        before = self.versions[-2]
+        regressed = [shift for shift in self.of(Change.REGRESSION) if self._is_newest(shift.after)]
+        before = self.releases[-2] if len(self.releases) > 1 else self.versions[-2]
         if regressed:
             verb = "is" if len(regressed) == 1 else "are"
-            kept_by = text.listed(sorted({shift.before for shift in regressed}, key=ordered))
+            kept_by = text.listed(sorted({shift.before for shift in regressed}, key=_age))
             return f"{text.plural(len(regressed), 'promise')} that {kept_by} kept {verb} broken. {said}"
-        open_now = sum(shift.after == newest for shift in self.of(Change.NO_LONGER_PROVEN))
+        open_now = sum(self._is_newest(shift.after) for shift in self.of(Change.NO_LONGER_PROVEN))
         also = f", {open_now} of them are no longer proven" if open_now else ""
         return f"No promise that {before} kept is seen broken{also}. {said}"
 
@@ -382,11 +409,12 @@ def _why_open(shifts: Sequence[Shift]) -> str:
 
 def evaluate(groups: Sequence[Group], left_out: Iterable[LeftOut] = ()) -> Scorecard:
     """The scorecard of these runs. Pure. ``left_out``: what else is missing, beside the runs that give no numbers."""
-    versions = tuple(sorted({group.version for group in groups}, key=ordered))
+    versions = tuple(sorted({group.version for group in groups}, key=_age))
     ordinary = [group for group in groups if not group.is_control]
     promises = tuple(_promises(ordinary, versions))
     # a promise that was not run in a release between is compared with the last one in which it was
-    pairs = list(dict.fromkeys([*pairwise(versions), *(p for each in promises for p in pairwise(each.by_version))]))
+    alone = [version for version in versions if latest(version) == version]
+    pairs = list(dict.fromkeys([*pairwise(alone), *(p for each in promises for p in pairwise(each.by_version))]))
     shifts = [shift for pair in pairs for each in promises for shift in _shift(each, *pair)]
     order = list(Change)
     return Scorecard(
@@ -402,6 +430,11 @@ def evaluate(groups: Sequence[Group], left_out: Iterable[LeftOut] = ()) -> Score
         groups=tuple(groups),
         detectable={pair: _detectable(ordinary, *pair) for pair in pairs},
     )
+
+
+def _age(version: str) -> tuple[tuple[int, ...], bool, str]:
+    """A version's place in order: where nodes had several, after the newest of them."""
+    return ordered(latest(version)), latest(version) != version, version
 
 
 def _promises(groups: Sequence[Group], versions: Sequence[str]) -> Iterator[Promise]:
@@ -458,13 +491,14 @@ def _promised(finding: SeriesFinding, group: Group) -> Promised:
     kept, broken = (sum(each is wanted for each in verdicts) for wanted in (Verdict.PASS, Verdict.FAIL))
     return Promised(
         state=STATES[finding.counts_as],
-        known=finding.counts_as is Counts.KNOWN_WEAKNESS,
+        known=finding.counts_as in (Counts.KNOWN_WEAKNESS, Counts.RELAXED),
         kept=kept,
         broken=broken,
         open=len(verdicts) - kept - broken,
         bounds=clopper_pearson(broken, kept + broken),
         says=finding.says,
         machines=classes(group.runs),
+        allowed=finding.counts_as is Counts.RELAXED,
     )
 
 
@@ -473,6 +507,8 @@ def _verdict(finding: SeriesFinding, run: Facts) -> Verdict:
     item = run.by_id.get(finding.target.id)
     if item is None or item["verdict"] == "inconclusive":
         return Verdict.INCONCLUSIVE
+    if is_relaxed(item):
+        return Verdict.FAIL
     return raw_verdict(item, finding.target.comparison, finding.target.value)
 
 
@@ -483,7 +519,7 @@ def _shift(promise: Promise, before: str, after: str) -> Iterator[Shift]:
     if (change := CHANGES.get((a.state, b.state))) is None:
         return
     chance = shares.chance_of_more(a.broken, a.decided, b.broken, b.decided) if a.decided and b.decided else 1.0
-    yield Shift(change, promise, before, after, chance, a.machines != b.machines)
+    yield Shift(change, promise, before, after, chance, len({*a.machines, *b.machines}) > 1)
 
 
 def _tallies(groups: Sequence[Group], promises: Sequence[Promise], versions: Sequence[str]) -> Iterator[Tally]:
@@ -514,7 +550,7 @@ def _tallies(groups: Sequence[Group], promises: Sequence[Promise], versions: Seq
 
 
 def _missed(run: Facts) -> bool:
-    return any(item["verdict"] == "fail" for item in run.by_id.values()) or bool(run.ended)
+    return any(item["verdict"] == "fail" or is_relaxed(item) for item in run.by_id.values()) or bool(run.ended)
 
 
 def _data(groups: Sequence[Group], versions: Sequence[str]) -> Iterator[Data]:
@@ -533,7 +569,9 @@ def _data(groups: Sequence[Group], versions: Sequence[str]) -> Iterator[Data]:
 
 def _tried(group: Group, must: Outcome) -> Tried:
     otherwise = tuple(f"{run.name}: {run.outcome}" for run in group.runs if run.outcome != must)
-    return Tried(group.experiment, group.version, len(group.runs), len(group.runs) - len(otherwise), otherwise)
+    made = len(group.runs)
+    missing = max(0, group.planned - made) if group.is_control else 0
+    return Tried(group.experiment, group.version, made, made - len(otherwise), otherwise, missing)
 
 
 def _left_out(groups: Sequence[Group]) -> Iterator[LeftOut]:

@@ -255,7 +255,7 @@ def evaluate(runs: Sequence[Facts], planned: int | None = None) -> Series:
     groups: dict[int, list[SeriesFinding]] = {}
     for target in listed:
         groups.setdefault(target.group, []).append(_finding(target, runs, counted, gaps))
-    findings = tuple(finding for group in groups.values() for finding in _counted(group, counted))
+    findings = tuple(finding for group in groups.values() for finding in _counted(group, counted, runs))
     reasons: list[tuple[Outcome, str]] = [
         (Outcome(run.outcome), f"run {run.name} ended as {run.outcome}: {run.excluded}")
         for run in runs
@@ -443,13 +443,18 @@ def _within(target: Target, counted: Sequence[Facts]) -> Verdict:
     )
 
 
-def _relaxed(target: Target, counted: Sequence[Facts]) -> bool:
-    """Whether a run broke what every run promises, within what its line allows."""
-    return any((run.by_id.get(target.id) or {}).get("counts_as") == Counts.RELAXED for run in counted)
+def _relaxed(target: Target, runs: Sequence[Facts]) -> bool:
+    """Whether a run broke what every run promises, within what its line allows; one that is left out too, as with a
+    count that is missed."""
+    items = (run.by_id.get(target.id) for run in runs)
+    return any(item is not None and reading.is_relaxed(item) for item in items)
 
 
-def _counted(group: list[SeriesFinding], runs: Sequence[Facts]) -> list[SeriesFinding]:
-    """As in a single run: a known weakness is over only when every phase of its expectation passes."""
+def _counted(group: list[SeriesFinding], counted: Sequence[Facts], runs: Sequence[Facts]) -> list[SeriesFinding]:
+    """As in a single run: a known weakness is over only when every phase of its expectation passes.
+
+    ``counted``: of ``runs`` those that count.
+    """
     all_pass = all(finding.verdict is Verdict.PASS for finding in group)
     done = []
     for finding in group:
@@ -458,7 +463,7 @@ def _counted(group: list[SeriesFinding], runs: Sequence[Facts]) -> list[SeriesFi
         if finding.verdict is Verdict.INCONCLUSIVE:
             counts = Counts.INCONCLUSIVE
         elif finding.verdict is Verdict.FAIL:
-            counts = OF_A_NOTE[_within(finding.target, runs)] if noted else Counts.WEAKNESS
+            counts = OF_A_NOTE[_within(finding.target, counted)] if noted else Counts.WEAKNESS
             if noted and counts is not Counts.KNOWN_WEAKNESS:
                 says += f"; not within what is known ({finding.target.known_weakness})"
         elif _relaxed(finding.target, runs):

@@ -222,6 +222,36 @@ def test_what_was_not_committed_is_a_row_where_a_run_began(
     results.page()
 
 
+def test_a_run_that_was_taken_for_cut_off_and_is_committed_later_replaces_its_row(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its worker was frozen, and thaws."""
+    carried(monkeypatch)
+    file = series.campaign("each", 1)
+    records = kit.records_at(worked(file, repository))
+    (cell,) = kit.matrix_of(file).cells
+    commit = records.of_cell(cell.key)
+    name = repository / records.store.address / "cells" / f"{cell.key}.json"
+    committed = name.read_text()
+    name.unlink()
+    records.end(cell.key, commit.attempt, Ended.LOST, "Dask lost its worker")
+    assert series.rows("each", file) == (1, [])
+    assert [row["outcome"] for row in results.rows("each")] == ["cut off"]
+    name.write_text(committed)
+    assert series.rows("each", file) == (1, []) and series.rows("each", file) == (0, [])
+    assert [row["run"] for row in results.rows("each")] == ["a-run"]
+
+
+def test_a_record_that_was_too_large_is_the_row_of_an_error(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    carried(monkeypatch)
+    monkeypatch.setattr(series, "ARTIFACTS", "1B")
+    file = series.campaign("each", 1)
+    worked(file, repository)
+    assert series.rows("each", file) == (1, [])
+    (row,) = results.lines("each")
+    assert row["outcome"] == "error" and "raise budget.artifacts" in row["said"]
+
+
 def test_what_was_made_twice_or_is_under_way_is_no_row(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     carried(monkeypatch)
     file = series.campaign("each", 1)

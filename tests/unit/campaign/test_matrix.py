@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,13 @@ HEAD = "apiVersion: opensearch-chaos/v1\nkind: campaign\nname: c\nstore: s\n"
 NO_FAULT = str(ROOT / "experiments" / "no-fault.yaml")
 DARK = str(ROOT / "experiments" / "zone-black-hole.yaml")
 TUNED = str(ROOT / "experiments" / "zone-black-hole-tuned.yaml")
+STILL = """apiVersion: opensearch-chaos/v1
+name: still
+topology: 3az
+load: {read: {rate: 40/s, good: ok within 1s}, write: {rate: 20/s, good: ok within 1s}}
+phases: {healthy: {for: 30s}}
+expect: [{acknowledged.lost: 0}]
+"""
 
 
 def write(folder: Path, body: str, head: str = HEAD) -> Path:
@@ -169,12 +177,55 @@ def test_two_experiments_of_one_name_are_refused(tmp_path: Path) -> None:
     assert len(loaded(write(tmp_path, apart)).cells) == 4
 
 
-def test_a_topology_that_upgrades_itself_takes_no_version(tmp_path: Path) -> None:
-    upgrade = ROOT / "experiments" / "rolling-upgrade.yaml"
-    body = f"matrix: {{experiments: [{upgrade}], versions: [2.19.6, 3.8.0]}}\nrepeats: 1\n"
-    with pytest.raises(InvalidInput, match="a campaign cannot set version"):
-        loaded(write(tmp_path, body))
-    assert len(loaded(write(tmp_path, f"matrix: {{experiments: [{upgrade}]}}\nrepeats: 1\n")).cells) == 1
+UPGRADE = ROOT / "experiments" / "rolling-upgrade.yaml"
+
+
+def test_a_topology_of_several_versions_takes_none(tmp_path: Path) -> None:
+    """Not even its own: its nodes do not stay there."""
+    for versions in ("2.19.6, 3.8.0", "2.19.6"):
+        body = f"matrix: {{experiments: [{UPGRADE}], versions: [{versions}]}}\nrepeats: 1\n"
+        with pytest.raises(InvalidInput, match="a campaign cannot set version 2"):
+            loaded(write(tmp_path, body))
+
+
+def test_a_cell_is_labelled_with_all_versions_of_its_nodes(tmp_path: Path) -> None:
+    (cell,) = loaded(write(tmp_path, f"matrix: {{experiments: [{UPGRADE}]}}\nrepeats: 1\n")).cells
+    assert cell.version == cell.to_json()["version"] == cell.place[-1] == "2.19.6 to 3.8.0"
+    assert cell.key == replace(cell, version="2.19.6").key  # a commit of before still stands for it
+
+
+@pytest.mark.parametrize(("topology", "label"), [("mixed-versions", "2.19.6 to 3.8.0"), ("3az-upgrade", "2.19.6")])
+def test_an_upgrade_counts_only_where_a_fault_makes_it(topology: str, label: str, tmp_path: Path) -> None:
+    file = tmp_path / "still.yaml"
+    file.write_text(STILL)
+    body = f"matrix: {{experiments: [{file}], topologies: [{topology}]}}\nrepeats: 1\n"
+    (cell,) = loaded(write(tmp_path, body)).cells
+    assert cell.version == label
+
+
+def test_a_version_that_nodes_come_to_is_left_out_by_exclude(tmp_path: Path) -> None:
+    body = (
+        f"matrix:\n  experiments: [{UPGRADE}, {NO_FAULT}]\n"
+        "  exclude: [{experiment: rolling-upgrade, version: 3.8.0, because: not there}]\nrepeats: 1\n"
+    )
+    matrix = loaded(write(tmp_path, body))
+    assert [each.what for each in matrix.excluded] == ["rolling-upgrade on 3az-upgrade, 2.19.6 to 3.8.0"]
+
+
+def test_two_experiments_of_one_name_are_refused_in_versions_of_their_own_too(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    text = Path(NO_FAULT).read_text()
+    topology = re.search(r"^topology: (\S+)$", text, re.M)
+    assert topology is not None
+    other = tmp_path / "other" / "no-fault.yaml"
+    own = (ROOT / "topologies" / f"{topology[1]}.yaml").read_text()
+    (tmp_path / "other" / f"{topology[1]}.yaml").write_text(own.replace("opensearch: 3.8.0", "opensearch: 2.19.6"))
+    entries = f"matrix: {{experiments: [{NO_FAULT}, {{file: {other}}}]}}\nrepeats: 1\n"
+    other.write_text(text)
+    assert {cell.version for cell in loaded(write(tmp_path, entries)).cells} == {"2.19.6", "3.8.0"}
+    other.write_text(text.replace("rate: 40/s", "rate: 41/s"))
+    with pytest.raises(InvalidInput, match="two experiments are named no-fault"):
+        loaded(write(tmp_path, entries))
 
 
 def test_an_experiment_with_sides_is_refused(tmp_path: Path) -> None:

@@ -90,6 +90,15 @@ def test_an_s3_that_ignores_if_none_match_is_refused(s3: Any) -> None:
     assert list(store.names("")) == []
 
 
+def test_a_file_s_name_survives_a_loss_of_power(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[tuple[Path, bool]] = []
+    name = tmp_path / "store" / "attempts" / "plan.json"
+    monkeypatch.setattr("chaos.campaign.folder_store.fsync_folder", lambda at: synced.append((at, name.is_file())))
+    (tmp_path / "file").write_bytes(b"content")
+    FolderStore(tmp_path / "store").put("attempts/plan.json", tmp_path / "file")
+    assert synced == [(name.parent, True)]
+
+
 class Overwriting(FolderStore):
     """Refuses a second create, and writes it all the same."""
 

@@ -13,7 +13,7 @@ import pytest
 
 import chaos
 from chaos.base import paths
-from chaos.base.errors import Exit
+from chaos.base.errors import Exit, InvalidInput
 from chaos.base.paths import ProcessIdentity
 from chaos.campaign import child, code
 from chaos.campaign import worker as module
@@ -24,6 +24,7 @@ from chaos.campaign.progress import State, of_cell
 from chaos.campaign.records import Ended
 from chaos.campaign.stores import StoreError
 from chaos.faults.ledger import Registration
+from chaos.run.options import Unreported
 
 
 @pytest.fixture(autouse=True)
@@ -211,3 +212,81 @@ def test_an_attempt_of_before_that_was_written_down_can_be_read(tmp_path: Path) 
     (attempt,) = worker.records.attempts(cell.key)
     assert (attempt.machine, attempt.checkout, attempt.ended) == ({}, None, Ended.ERROR)
     assert attempt.ended_at is not None and attempt.ended_at >= attempt.began
+
+
+def ends(monkeypatch: pytest.MonkeyPatch, **how: Any) -> None:
+    """Each run is over at once, with this result."""
+
+    def carry(self: Any, cell: Any, folder: Path, lock: int) -> tuple[int, bool]:
+        result = Result(**{**vars(Result("run", "pass", Exit.PASS, True, False, "made up")), **how})
+        if result.run is not None:
+            (folder / result.run).mkdir()
+            (folder / result.run / "plan.json").write_text("{}")
+        result.write(folder)
+        return 0, False
+
+    monkeypatch.setattr(module.Worker, "_carry", carry)
+
+
+def test_a_run_whose_record_is_too_large_is_not_drawn_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends(monkeypatch, outcome="weakness")
+    worker = made(tmp_path, budget="artifacts: 1B")
+    assert worker.work().exit_code is Exit.ERROR
+    assert made(tmp_path, budget="artifacts: 1B").work().exit_code is Exit.ERROR
+    for cell in worker.matrix.cells:
+        assert [each.ended for each in worker.records.attempts(cell.key)] == [Ended.TOO_LARGE]
+        assert of_cell(cell, worker.records, worker.matrix.file.retry, 1).state is State.GIVEN_UP
+
+
+def test_what_was_too_large_says_so_and_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends(monkeypatch, outcome="weakness")
+    lines: list[str] = []
+    worker = made(tmp_path, budget="artifacts: 1B")
+    worker.reporter.line = lines.append
+    worker.work()
+    told = [line.partition(": it ended")[2] for line in lines if line.startswith("given up")]
+    says = " as weakness, and its record is 2 bytes without its logs, and a cell may keep 1"
+    assert told == [f"{says}; raise budget.artifacts in the campaign's file"] * 2
+
+
+def test_a_larger_budget_makes_the_cell_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends(monkeypatch, outcome="weakness")
+    made(tmp_path, budget="artifacts: 1B").work()
+    assert len(made(tmp_path, budget="artifacts: 2B").work().made) == 2
+
+
+def test_a_run_that_cannot_be_reported_is_an_error_and_no_machine_lacks_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why = Unreported(tmp_path, InvalidInput("no room"), ["namespace x"])
+    ends(monkeypatch, run=None, outcome="error", exit_code=why.exit_code, clean=False, why=str(why), kind="Unreported")
+    worker = made(tmp_path, looks=lambda: ["namespace x"])
+    done = worker.work()
+    assert why.exit_code is Exit.DIRTY and done.refused == [] and done.exit_code is Exit.DIRTY
+    assert [each.ended for each in worker.records.attempts(worker.matrix.cells[0].key)] == [Ended.ERROR]
+
+
+def test_the_ledger_of_a_dirty_run_stays_after_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The registry points at it, and `recover` undoes by it."""
+    ends(monkeypatch, clean=False)
+    done = made(tmp_path, looks=lambda: ["namespace x"]).work()
+    (folder,) = (tmp_path / "machine" / "out").iterdir()
+    assert len(done.made) == 1 and done.exit_code is Exit.DIRTY
+    assert sorted(each.name for each in folder.iterdir()) == ["result.json", "run", "why.txt"]
+    assert "opensearch-chaos recover" in (folder / "why.txt").read_text()
+
+
+def test_a_machine_that_was_retired_while_its_lock_was_waited_for_makes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = made(tmp_path, looks=lambda: ["namespace x"])
+    chosen = worker._next
+
+    def slowly(cells: Any) -> Any:
+        cell = chosen(cells)
+        worker.machine.retire("another's run left it dirty")
+        return cell
+
+    monkeypatch.setattr(worker, "_next", slowly)
+    assert worker.work().exit_code is Exit.DIRTY
+    assert all(worker.records.attempts(cell.key) == [] for cell in worker.matrix.cells)

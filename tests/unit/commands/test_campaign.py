@@ -15,6 +15,7 @@ from shipped import ROOT
 from unit.statistics.test_commands import Cli, checked, cli  # noqa: F401
 
 from chaos.base.errors import Exit
+from chaos.campaign.records import Ended
 
 OLD, NEW = "2.19.6", "3.8.0"
 EXPERIMENTS = {
@@ -268,6 +269,46 @@ def test_two_experiments_of_one_name_in_two_campaigns_are_refused(
     two.write_text(one.read_text().replace(str(ROOT / "experiments" / other.name), str(other)))
     code, _, err = cli("scorecard", one, two, "-o", tmp_path / "card.html")
     assert code == Exit.USAGE and "is another experiment in each of these campaigns" in err
+
+
+def test_two_experiments_of_one_name_in_versions_of_their_own_are_refused(
+    cli: Cli,  # noqa: F811
+    filled: Filled,
+    tmp_path: Path,
+) -> None:
+    """One campaign has the older version of one, the other the newer version of the other: nothing was broken since."""
+    one = filled(1, names=("zone-network-slowdown",))
+    (tmp_path / "more").mkdir()
+    other = tmp_path / "more" / "zone-network-slowdown.yaml"
+    text = (ROOT / "experiments" / other.name).read_text()
+    other.write_text(text)
+    two = tmp_path / "more" / "stand-in.yaml"
+    both = f"[{OLD}, {NEW}]"
+    two.write_text(
+        one.read_text().replace(str(ROOT / "experiments" / other.name), str(other)).replace(both, f"[{NEW}]")
+    )
+    one.write_text(one.read_text().replace(both, f"[{OLD}]"))
+    code, out, _ = cli("scorecard", one, two, "-o", tmp_path / "card.html")
+    assert code != Exit.USAGE and f"OpenSearch {NEW}:" in out
+    other.write_text(text.replace("rate: ", "rate: 1", 1))
+    code, _, err = cli("scorecard", one, two, "-o", tmp_path / "card.html")
+    assert code == Exit.USAGE and "is another experiment in each of these campaigns" in err
+
+
+def test_a_record_that_was_too_large_is_told_as_given_up(cli: Cli, filled: Filled, tmp_path: Path) -> None:  # noqa: F811
+    file = filled(1, skip=lambda cell: cell.version == NEW, names=("zone-network-slowdown",))
+    records = kit.records_at(tmp_path / "store")
+    (cell,) = [each for each in kit.matrix_of(file).cells if each.version == NEW]
+    records.end(cell.key, records.begin(cell, {}, 60.0), Ended.TOO_LARGE, "it is 2 GiB", 2**31)
+    assert "given up; it is 2 GiB" in cli("campaign", "status", file)[1]
+    page = tmp_path / "card.html"
+    cli("scorecard", file, "-o", page)
+    (why,) = [
+        each["why"] for each in json.loads(page.with_suffix(".json").read_text())["left_out"] if NEW in each["what"]
+    ]
+    assert why == "no run is kept: given up: it is 2 GiB"
+    file.write_text(file.read_text() + "budget: {artifacts: 3GiB}\n")
+    assert "1 not made yet" in cli("campaign", "status", file)[1]
 
 
 def test_the_page_says_the_command_that_makes_it_again(cli: Cli, filled: Filled, tmp_path: Path) -> None:  # noqa: F811

@@ -295,6 +295,21 @@ def test_the_plan_s_hash_is_that_of_the_content_and_not_of_its_place(tmp_path: P
     assert plan.digest(load_experiment(experiment(tmp_path))) != first
 
 
+def test_nor_of_the_place_of_another_index_s_workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are shown relative to where a command starts."""
+    written(tmp_path)
+    more = (
+        "  indices: {events: {workload: workloads/orders.yaml}}\n"
+        "  streams: {tail: {operation: search, rate: 4/s, good: ok within 2s, index: events}}\n"
+    )
+    path = experiment(tmp_path, EXPERIMENT.replace("  workload: workloads/orders.yaml\n", more))
+    first = load_experiment(path)
+    monkeypatch.chdir(tmp_path)
+    again = load_experiment(path)
+    assert first.load.indices[0].dataset != again.load.indices[0].dataset
+    assert plan.digest(again) == plan.digest(first)
+
+
 @pytest.mark.parametrize(
     ("file", "wrong", "says"),
     [

@@ -17,7 +17,7 @@ from making import block
 
 from chaos.base import paths
 from chaos.base.console import Reporter
-from chaos.base.errors import Aborted, ChaosError, FaultError, InvalidInput, LabError
+from chaos.base.errors import Aborted, ChaosError, Exit, FaultError, InvalidInput, LabError
 from chaos.base.netsock import Endpoint
 from chaos.base.paths import ProcessIdentity
 from chaos.base.units import Duration, Rate
@@ -180,6 +180,11 @@ def test_room_is_kept_aside_for_the_end_and_given_back_when_it_comes(tmp_path: P
     space.Reserve(tmp_path, "report", 1)
     space.release(tmp_path)
     assert not list(tmp_path.glob(".room-for-*"))
+
+
+def test_a_run_that_was_made_and_cannot_be_reported_is_no_bad_input(tmp_path: Path) -> None:
+    """Exit code 2 says that nothing was started."""
+    assert options.Unreported(tmp_path, InvalidInput("no such template"), []).exit_code is Exit.ERROR
 
 
 def test_no_stop_no_latency(tmp_path: Path) -> None:

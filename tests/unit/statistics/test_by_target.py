@@ -99,6 +99,14 @@ def test_what_is_known_to_be_broken_is_no_weakness_and_never_proven(made: Made) 
     assert row.standing is Standing.KNOWN and row.last_proven is None and row.expires is None
 
 
+def test_what_is_broken_as_the_file_allows_is_never_proven(made: Made) -> None:
+    found = facts.of_folder(made(5))
+    (item,) = [each for each in found.by_id.values() if each["title"].startswith(READS) and "slow" in each["title"]]
+    item["counts_as"] = "relaxed"
+    row = reads(evaluate([OnRecord(found)], NOW, VALID))
+    assert row.standing is Standing.KNOWN and row.last_proven is None and row.last.startswith("missed, as known: ")
+
+
 def test_a_run_that_proves_nothing_is_passed_over_only_for_its_instruments(made: Made) -> None:
     held, unproven = made(20), made(5, story=synthetic.unproven)
     found = facts.of_folder(unproven)

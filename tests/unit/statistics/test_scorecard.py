@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from unit.statistics.test_series import EXPECT, run
 
 from chaos.checks.reasons import Outcome
+from chaos.report.scorecard import scorecard_page
 from chaos.statistics.facts import Facts
 from chaos.statistics.scorecard import Change, Group, LeftOut, Scorecard, State, evaluate
 
@@ -247,3 +249,118 @@ def test_it_is_json_and_has_no_single_number() -> None:
 
 def test_nothing_at_all() -> None:
     assert evaluate([]).outcome is Outcome.INCONCLUSIVE
+
+
+ALLOWED = {"comparison": "<=", "value": 5.0, "because": "replication is asynchronous"}
+
+
+def allowed(number: int = 5, lost: float = 3.0, **given: Any) -> list[Facts]:
+    """Runs of a line that allows up to five lost writes, as :mod:`chaos.checks.verdict` judges them."""
+    made = good(number, lost=lost, **given)
+    for each in made:
+        each.plan["experiment"]["expect"][2] |= ALLOWED
+        each.by_id[LOST] |= {"verdict": "pass", "counts_as": "relaxed" if lost else "pass"}
+        each.findings["reasons"] = [one for one in each.findings["reasons"] if one["outcome"] != "weakness"]
+    return made
+
+
+def test_what_is_broken_as_the_file_allows_is_broken_and_known() -> None:
+    card = evaluate([group(NEW, *allowed())])
+    new = promised(card, LOST, NEW)
+    assert (new.state, new.known, new.kept, new.broken) == (State.BROKEN, True, 0, 5)
+    assert new.word == "broken, as allowed" and "allowed, because replication is asynchronous" in new.says
+    (tally,) = card.tallies
+    assert (tally.broken, tally.known, tally.whole) == (1, 1, 0) and card.outcome is Outcome.PASS
+
+
+def test_from_nothing_lost_to_what_is_allowed_is_a_regression() -> None:
+    card = evaluate([group(OLD, *allowed(lost=0.0)), group(NEW, *allowed())])
+    assert promised(card, LOST, OLD).state is State.KEPT
+    (shift,) = card.shifts
+    assert (shift.change, shift.promise.id) == (Change.REGRESSION, LOST) and card.outcome is Outcome.WEAKNESS
+    assert "broken in 0 of 5 runs of 2.19.6, in 5 of 5 of 3.10.0" in shift.says
+
+
+def test_one_run_that_lost_what_is_allowed_is_counted_alone() -> None:
+    new = promised(evaluate([group(NEW, *allowed(4, lost=0.0), *allowed(1))]), LOST, NEW)
+    assert (new.state, new.kept, new.broken) == (State.BROKEN, 4, 1)
+
+
+def test_the_page_says_broken_as_allowed(tmp_path: Path) -> None:
+    page = scorecard_page(evaluate([group(NEW, *allowed())]), tmp_path / "card.html", "make it").read_text()
+    assert '<span class="state">broken, as allowed</span>' in page
+
+
+UPGRADED = f"{OLD} to {NEW}"
+
+
+def upgrade(*runs: Facts, version: str = UPGRADED, **given: Any) -> Group:
+    return group(version, *runs, experiment="upgrade", **given)
+
+
+def test_nodes_of_several_versions_count_for_the_newest_of_them() -> None:
+    plain = [group(version, *good()) for version in (OLD, NEW)]
+    assert evaluate([*plain, upgrade(*good())]).outcome is Outcome.PASS
+    card = evaluate([*plain, upgrade(*bad())])
+    assert card.outcome is Outcome.WEAKNESS and f"OpenSearch {NEW}: 5 promises kept, 1 broken" in card.sentence
+    assert evaluate([*plain, upgrade(planned=5)]).not_run == ("upgrade on 3az",)
+
+
+def test_nodes_whose_newest_version_is_an_older_one_do_not_count_for_the_newest() -> None:
+    plain = [group(version, *good()) for version in (OLD, NEW)]
+    card = evaluate([*plain, upgrade(*bad(), version="1.3.0 to 2.19.6")])
+    assert card.outcome is Outcome.PASS and card.versions == (OLD, "1.3.0 to 2.19.6", NEW)
+
+
+def test_nodes_of_several_versions_have_a_row_of_their_own_and_are_not_between_releases() -> None:
+    card = evaluate([upgrade(*bad()), *(group(version, *good()) for version in (OLD, NEW))])
+    assert card.versions == (OLD, NEW, UPGRADED) and card.releases == (OLD, NEW)
+    assert [(each.version, each.kept, each.broken) for each in card.tallies] == [
+        (OLD, 3, 0),
+        (NEW, 3, 0),
+        (UPGRADED, 2, 1),
+    ]
+    assert card.shifts == () and list(card.detectable) == [(OLD, NEW)]
+
+
+def test_nodes_of_several_versions_alone_are_judged_too() -> None:
+    card = evaluate([upgrade(*bad())])
+    assert card.outcome is Outcome.WEAKNESS and card.sentence.startswith(f"OpenSearch {NEW}: 2 promises kept, 1 broken")
+    assert not card.is_compared
+
+
+def test_two_sides_that_each_have_several_classes_of_machines_are_marked(tmp_path: Path) -> None:
+    other = {"processors": 8, "architecture": "arm64", "memory_gb": 64}
+
+    def mixed(version: str, runs: list[Facts]) -> Group:
+        one, two = group(version, *runs[:3]), group(version, *runs[3:], machine=other)
+        return replace(one, planned=5, runs=(*one.runs, *two.runs))
+
+    card = evaluate([mixed(OLD, good()), mixed(NEW, bad())])
+    page = scorecard_page(card, tmp_path / "card.html", "make it").read_text()
+    assert card.shifts[0].other_machines and "The two were run on other or several machines." in page
+
+
+def test_a_control_that_lacks_runs_proves_nothing() -> None:
+    planted = group(NEW, *bad(1), experiment="planted", tags=["control"], planned=5)
+    card = evaluate([group(NEW, *good()), planted])
+    assert card.controls[0].missing == 4 and card.outcome is Outcome.INCONCLUSIVE
+
+
+def test_what_is_no_longer_proven_is_told_of_each_profile() -> None:
+    tuned = [replace(group(version, *good(n)), profile="tuned") for version, n in ((OLD, 5), (NEW, 2))]
+    told = evaluate([group(OLD, *good()), group(NEW, *good(2)), *tuned]).told(Change.NO_LONGER_PROVEN)
+    assert [(how[:10], shift.promise.profile) for _, how, shift in told] == [
+        ("3 promises", "default"),
+        ("3 promises", "tuned"),
+    ]
+
+
+@pytest.mark.parametrize(("writes", "says"), [(2, None), (3, None), (4, "at most 75.0 %"), (9, "at most 1 in 3")])
+def test_a_few_writes_bound_nothing_or_little(writes: int, says: str | None, tmp_path: Path) -> None:
+    one = good(1)
+    one[0].findings["tables"]["writes"]["acknowledged"] = writes
+    card = evaluate([group(NEW, *one)])
+    page = scorecard_page(card, tmp_path / "card.html", "make it").read_text()
+    assert (card.data[0].bound is None) is (says is None)
+    assert "at most 1 in 0" not in page and "at most 1 in 1<" not in page and (says is None or says in page)

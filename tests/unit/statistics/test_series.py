@@ -412,3 +412,11 @@ def test_what_every_run_promises_decides_a_series_and_what_is_allowed_is_relaxed
     relaxed = series(*runs)
     assert by_id(relaxed)[LOST].counts_as is Counts.RELAXED and relaxed.outcome is Outcome.PASS
     assert "allowed, because replication is asynchronous" in by_id(relaxed)[LOST].says
+
+
+def test_what_a_run_that_is_left_out_broke_as_allowed_is_not_held() -> None:
+    runs = [*(run(i) for i in range(5)), run(5, invalid=True)]
+    runs[5].by_id[LOST] |= {"verdict": "pass", "counts_as": "relaxed"}
+    found = series(*runs)
+    assert runs[5].excluded is not None and not runs[5].hides
+    assert by_id(found)[LOST].counts_as is Counts.RELAXED
