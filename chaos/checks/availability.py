@@ -44,6 +44,7 @@ from chaos.checks.record import (
     per_window,
     windows,
 )
+from chaos.checks.regained import of_later_phase
 from chaos.checks.trial import (
     Altered,
     Trial,
@@ -147,7 +148,8 @@ def slices_needed(comparison: str, target: float) -> int:
 def measure_slices(record: Record, op: str, span: Span, comparison: str = "<", target: float = 1.0) -> Measure:
     """The share of a phase's slices that were up; no value with too few slices to decide on the target."""
     width = slice_seconds(record, op)
-    up = slices_up(record.in_phase(op, span), windows(span.start, span.end, width)) if span.seconds else np.zeros(0)
+    frames = windows(span.start, span.end, width) if span.seconds else []
+    up = slices_up(record.in_phase(op, span), frames)[~record.quiet(op, frames)] if frames else np.zeros(0)
     if len(up) < (least := slices_needed(comparison, target)):
         return Measure.missing("share", f"only {len(up)} slices in the phase, {least} are needed for this target")
     says = f"{int(up.sum())} of {len(up)} slices of {text.seconds(width)} with {text.percent(THETA)} good or more"
@@ -189,9 +191,12 @@ Chunk = tuple[Ints, list[Events]]
 """The edges of some slices in a row (ns), and each user's events in them, after the last one before them."""
 
 
-def uptime(record: Record, op: str, start: int, end: int) -> Uptime:
-    """User-uptime of [start, end) in ns; in chunks of time, so that it takes little memory however long that is."""
+def uptime(record: Record, op: str, start: int, end: int, *, phase: bool = False) -> Uptime:
+    """User-uptime of [start, end) in ns; in chunks of time, so that it takes little memory however long that is.
+    ``phase``: what counts for a later phase is no failure of this one."""
     part = record.arrivals[op].between(start, end)
+    if phase:
+        part = part.with_good(part.good | of_later_phase(record, part))
     width = slice_seconds(record, op)
     seen = np.zeros(len(record.clients) + 1, np.int64)  # the first are those without a client
     for piece in part.pieces():
@@ -264,7 +269,7 @@ def measure_uptime(record: Record, op: str, span: Span) -> Measure:
     arrivals = len(record.in_phase(op, span))
     if arrivals < FEWEST:
         return Measure.missing("share", f"only {arrivals} arrivals in the phase, {FEWEST} are needed")
-    found = uptime(record, op, span.start, span.end)
+    found = uptime(record, op, span.start, span.end, phase=True)
     if found.share is None:
         return Measure.missing("share", "no user was active in this phase")
     says = f"time up of the time active, over {text.plural(found.users, 'client host')} as users"
@@ -273,7 +278,7 @@ def measure_uptime(record: Record, op: str, span: Span) -> Measure:
 
 def measure_worst(record: Record, op: str, span: Span) -> Measure:
     """The worst ten seconds in a row of one phase, by user-uptime."""
-    found = uptime(record, op, span.start, span.end)
+    found = uptime(record, op, span.start, span.end, phase=True)
     window = math.ceil(WORST / found.width)
     worst = found.minimum(window)
     if worst is None or len(record.in_phase(op, span)) < FEWEST:

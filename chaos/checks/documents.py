@@ -82,10 +82,10 @@ def _unrecorded(found: Mapping[str, int]) -> int:
 
 
 def _forgiven(record: Record, op: LoadOperation, span: Span) -> int:
-    """Requests that count as good though they were not answered: without this machine's own delay they had been
+    """Requests that count as good though they were not acknowledged: without this machine's own delay they had been
     (:mod:`.forgiving`)."""
     counts = record.in_phase(op.name, span).counts
-    return int(counts[:, 1].sum() - counts[OUTCOMES["ok"], 1])
+    return int(counts[:, 1].sum() - counts[[OUTCOMES[name] for name in ACKNOWLEDGED], 1].sum())
 
 
 def measure(record: Record, wanted: Expected, span: Span) -> Measure:

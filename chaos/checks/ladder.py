@@ -127,7 +127,8 @@ def impact(ladder: Ladder) -> Measure:
         frames = [*inside, *beyond]
         alpha = regained.alpha_of(len(frames))
         scheduled, failed = regained.failures(record, op.name, frames)
-        bad = np.flatnonzero(regained.are_bad(scheduled, failed, regained.p0_of(record, op.name), alpha))
+        lost = regained.are_bad(scheduled, failed, regained.p0_of(record, op.name), alpha)
+        bad = np.flatnonzero(lost & ~record.quiet(op.name, frames))
         if len(bad):
             start, end = frames[int(bad[0])]
             part = record.arrivals[op.name]

@@ -49,13 +49,15 @@ class Outage:
 
 
 def in_phase(record: Record, op: str, span: Span) -> float:
-    """D of one phase in seconds, never negative. A window in which nothing was scheduled counts as lost."""
+    """D of one phase in seconds, never negative. A window in which nothing was scheduled counts as lost, unless listed
+    arrivals left it out."""
     frames = windows(span.start, span.end, record.window(op))
     if not frames:
         return 0.0
     scheduled, bad = per_window(record.in_phase(op, span), frames, clip=True)
+    quiet = record.quiet(op, frames)
     lost = sum(
-        (end - start) / SECOND * (bad[i] / scheduled[i] if scheduled[i] else 1.0)
+        (end - start) / SECOND * (bad[i] / scheduled[i] if scheduled[i] else 1.0 - quiet[i])
         for i, (start, end) in enumerate(frames)
     )
     return max(0.0, float(lost) - record.baseline_rate(op) * span.seconds)

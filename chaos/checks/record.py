@@ -12,7 +12,7 @@ import heapq
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -62,6 +62,9 @@ SEGMENT = "SEGMENT"
 """The replication type by which replicas copy segments."""
 TRIGGERS = ("fault.command", "action.command", "fault.undo", during.BEGUN)
 """Events by which the experiment itself changes something, or lets others do so."""
+STEADY_BASELINE = "steady_baseline"
+"""The key of plan.json by which phases after a change of a rate are no baseline. Runs without it are judged as they
+were."""
 
 
 class HistoryLike(Protocol):
@@ -332,6 +335,13 @@ class Record:
         begin = (start - self.rates_began) / SECOND
         return op.profile.expected(begin, begin + seconds)
 
+    def quiet(self, op: str, frames: Sequence[tuple[int, int]]) -> Bools:
+        """In which of some windows (ns) listed arrivals ask for nothing. Other rates always ask."""
+        of = next((each for each in self.operations if each.name == op), None)
+        if of is None or not of.times:
+            return np.zeros(len(frames), np.bool_)
+        return np.array([self.due(of, start, end) < 1 for start, end in frames], np.bool_)
+
     def corners(self, op: LoadOperation, start: int, end: int) -> list[tuple[float, float]]:
         """(Seconds from ``start``, the rate then) where the line of a rate that changes bends or jumps."""
         if op.profile is None or self.rates_began is None or end <= start:
@@ -381,10 +391,29 @@ class Record:
 
     @cached_property
     def healthy(self) -> tuple[Span, ...]:
-        """The phases that were over before the experiment changed anything: the run's own baseline."""
-        changes = [int(event["t"]) for event in self.of_kind(*TRIGGERS)]
-        first = min(changes, default=None)
-        return tuple(span for span in self.spans if first is None or span.end <= first)
+        """The phases that were over before the experiment changed anything: the run's own baseline. Where some were
+        over before a rate changed, these."""
+        first = min((int(event["t"]) for event in self.of_kind(*TRIGGERS)), default=None)
+        before = tuple(span for span in self.spans if first is None or span.end <= first)
+        if self.plan.get(STEADY_BASELINE) and (changed := self._rate_changed) is not None:
+            return tuple(span for span in before if span.end <= changed) or before
+        return before
+
+    @cached_property
+    def _rate_changed(self) -> int | None:
+        """When the first of the rates that follow a line had another value than at first (ns)."""
+        began = self.rates_began
+        if began is None:
+            return None
+        moments = []
+        for op in self.operations:
+            if op.profile is None or op.times:
+                continue
+            line = self.corners(op, began, max(self.load_end, began))
+            last = next((at for (at, _), (_, rate) in itertools.pairwise(line) if rate != op.profile.first), None)
+            if last is not None:
+                moments.append(began + round(last * SECOND))
+        return min(moments, default=None)
 
     def baseline(self, op: str) -> tuple[int, int]:
         """(not good, scheduled) of an operation in the healthy phases."""

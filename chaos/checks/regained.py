@@ -150,7 +150,7 @@ def bad_windows(record: Record, op: str, start: int, end: int) -> tuple[list[tup
     """The windows of [start, end) in ns, and which of them are bad, whatever phases they are in."""
     frames = windows(start, end, record.window(op))
     counts = per_window(record.arrivals[op].between(start, end), frames)
-    return frames, are_bad(*counts, p0_of(record, op), alpha_of(len(frames)))
+    return frames, are_bad(*counts, p0_of(record, op), alpha_of(len(frames))) & ~record.quiet(op, frames)
 
 
 def measure(record: Record, op: str, span: Span) -> Measure:
@@ -158,7 +158,7 @@ def measure(record: Record, op: str, span: Span) -> Measure:
     p0 = p0_of(record, op)
 
     def bad(frames: list[tuple[int, int]], alpha: float) -> Bools:
-        return are_bad(*failures(record, op, frames), p0, alpha)
+        return are_bad(*failures(record, op, frames), p0, alpha) & ~record.quiet(op, frames)
 
     found = until_good(record, op, span, bad)
     return replace(found, evidence={**found.evidence, "p0": p0}) if found.evidence else found

@@ -246,8 +246,9 @@ def _schedule(record: Record, operation: LoadOperation) -> Condition:
     empty = 0
     for span in record.spans:
         frames = windows(span.start, span.end, width)
-        if frames:
-            empty += int((per_window(record.in_phase(op, span), frames, clip=True)[0] == 0).sum())
+        if frames:  # by when they were due, not by the phase that they count for
+            scheduled, _ = per_window(record.arrivals[op].between(span.start, span.end), frames, clip=True)
+            empty += int(((scheduled == 0) & ~record.quiet(op, frames)).sum())
         elif span.end > span.start:
             empty += 1
     number = len(record.arrivals[op])
@@ -268,7 +269,8 @@ def _offered(record: Record, op: LoadOperation) -> Condition:
     worst, shown, number = 0.0, "no phase has begun", 0
     for span in record.spans:
         frames = windows(span.start, span.end, record.window(op.name))
-        counted = per_window(record.in_phase(op.name, span), frames, clip=True)[0] if frames else np.zeros(0)
+        due_here = record.arrivals[op.name].between(span.start, span.end)
+        counted = per_window(due_here, frames, clip=True)[0] if frames else np.zeros(0)
         for (start, end), count in zip(frames, counted.tolist(), strict=True):
             due = record.due(op, start, end)
             allowed = 1 + OFFERED * due + (FAR * math.sqrt(due) if random else 0.0)

@@ -556,7 +556,7 @@ def _judged(
             return found.spoiled(
                 f"it would be {other.text} without answers that were wrong, and {strangers.says(record)}"
             )
-    if hopeful is not None and late and found.verdict is Verdict.PASS:
+    if hopeful is not None and late:
         other = _measure(hopeful, expectation, span)
         if not same(other):
             without = "if the arrivals were good that the driver dropped or recorded no outcome of"

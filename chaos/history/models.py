@@ -72,6 +72,7 @@ class Plan(TypedDict, total=False):
     disks_watched: bool
     passages_watched: bool
     windows_by_phase: bool
+    steady_baseline: bool
     differences: list[str]
     client: dict[str, Any]
     steps: list[PlannedStep]

@@ -255,11 +255,12 @@ class Visibility(Paced):
             began, hits = looked.began, looked.hits
             searches += 1
             if hits:
-                self.note("seen", **where, began=began, hits=hits, searches=searches, silent=silent)
+                late: dict[str, int] = {"missed": missed} if missed is not None and silent is not None else {}
+                self.note("seen", **where, began=began, hits=hits, searches=searches, silent=silent, **late)
                 return
             if hits == 0:
                 missed, silent = began, None
-            elif missed is None:
+            else:
                 silent = began
             if time.monotonic() >= deadline:
                 break

@@ -124,7 +124,8 @@ def writes_of(history: History, writers: Mapping[str, int], stride: int = 1, *, 
     ``stride`` is the most. ``alone``: the load has no others that write.
 
     Of a bulk that was answered each document has its own fate (:mod:`chaos.history.items`). All documents of any other
-    have the request's, of which only a refused connection is a fate for sure.
+    have the request's, of which a refused connection, or none for want of something of ours, is a fate for
+    sure at the first try alone.
     """
     none = np.empty(0, np.int64)
     items = history.items
@@ -144,7 +145,7 @@ def writes_of(history: History, writers: Mapping[str, int], stride: int = 1, *, 
         # of a bulk without an answer for each document nothing is acknowledged, whatever its outcome
         acknowledged = rows["outcome"].isin(["ok", "partial"]).to_numpy() & (number == 1)
         refused = ((rows["outcome"] == "refused") & (rows["attempts"] <= 1)).to_numpy()
-        never = (rows["outcome"] == "dropped").to_numpy()
+        never = ((rows["outcome"] == "dropped") & (rows["attempts"] <= 1)).to_numpy()
         fates = (acknowledged & whole, refused & whole, ~(acknowledged | refused | never) & whole)
         places = np.arange(number, dtype=np.int64)
         found.append(Writes(*((k[fate][:, None] * stride + places).ravel() for fate in fates)))

@@ -246,6 +246,7 @@ class Execution(Loading, Phases, Closing):
             "steps": list(plan.steps(experiment, self.seed, self.foreseen, lab.wiring)),
             "notes": notes,
             "windows_by_phase": True,
+            "steady_baseline": True,
         }
         made.update(self.instruments.due())  # type: ignore[typeddict-item]  # without events of these nothing passes
         if self.options.second_of:

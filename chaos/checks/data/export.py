@@ -31,7 +31,9 @@ from chaos.history.reader import History
 Format = Literal["elle", "elle-reads"]
 FORMATS: tuple[str, ...] = ("elle", "elle-reads")
 
-_TYPES = {"ok": "ok", "partial": "ok", "dropped": "fail"}
+_TYPES = {"ok": "ok", "partial": "ok"}
+_FAILED = ("refused", "dropped")
+"""Outcomes by which nothing was done, if it was the first try."""
 
 
 def export(run_folder: Path | str, out: Path | str, format: str = "elle") -> list[Path]:
@@ -104,7 +106,7 @@ def additions(history: History, writers: Sequence[str]) -> Iterator[dict[str, An
     for k, outcome, attempts, intended, start, end in zip(*columns, strict=True):
         said = {"process": int(k), "f": "add", "value": int(k)}
         moments.append((int(start or intended), False, int(k), {"type": "invoke", **said}))
-        kind = _TYPES.get(outcome, "fail" if outcome == "refused" and attempts <= 1 else "info")
+        kind = _TYPES.get(outcome, "fail" if outcome in _FAILED and attempts <= 1 else "info")
         if kind == "ok":
             acknowledged.add(int(k))
         if end or outcome == "dropped":

@@ -80,7 +80,9 @@ def looks(record: Record) -> list[Sighting]:
         until = event["t"] if seen else event["missed"]
         if until is not None and not event.get("away"):
             since = max(began, int(event.get("silent") or 0)) if seen else began
-            seconds = max(0.0, (int(until) - since) / SECOND)
+            # one that answered without it, and then no more, was as late as that at least
+            missed = int(event["missed"]) - began if seen and event.get("missed") is not None else 0
+            seconds = max(0.0, (int(until) - since) / SECOND, missed / SECOND)
             hits = int(event.get("hits") or 0)
             n, node = int(event["n"]), str(event["node"])
             primary = None if primaries is None else primaries.on(n, began, int(event["t"])) == {node}

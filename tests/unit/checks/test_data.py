@@ -614,3 +614,23 @@ def test_stale_reads_are_counted_even_where_nothing_else_is_checked() -> None:
     assert judged(story).tables["data"]["staleness"]["text"] == "1 stale"
     assert staleness.stale_measure(Record(story.history())).value == 1
     assert Arrival.PARTIAL == 1
+
+
+@pytest.mark.parametrize(("missed", "late"), [(0.1, 0.2), (9.0, 9.0)])
+def test_a_node_that_was_away_is_as_late_as_it_answered_without_the_document(missed: float, late: float) -> None:
+    """It missed the document when it was last asked before it went away for 20 s."""
+    told = synthetic.slow_zone()
+    told.visibility = Probed(rate=2.0)
+
+    def change(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        written = {line["n"]: line["t"] for line in lines if line["kind"] == "written"}
+        for line in lines:
+            if line["kind"] == "seen" and line["node"] == "c-data" and line["n"] == 80:
+                until = line["t"] + 20 * S
+                line |= {"t": until, "began": until, "silent": until - S // 5}
+                line |= {"missed": written[80] + round(missed * S)}
+        return sorted(lines, key=lambda line: int(line["t"]))
+
+    told.visibility.change = change
+    (found,) = [each for each in visibility.looks(Record(told.history())) if (each.n, each.node) == (80, "c-data")]
+    assert found.seconds == pytest.approx(late)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from chaos.load.config import VisibilityConfig
-from chaos.load.visibility import Visibility
+from chaos.load.visibility import Looked, Visibility
 
 
 class Right:
@@ -55,3 +57,17 @@ def test_a_get_has_a_preference_only_where_it_is_realtime_all_the_same(
 def test_what_is_usual_stands_in_no_plan() -> None:
     assert "primary_gets" not in VisibilityConfig(rate=1).model_dump(mode="json")
     assert VisibilityConfig(rate=1, primary_gets=True).model_dump(mode="json")["primary_gets"] is True
+
+
+def test_a_node_that_answers_without_a_document_and_then_no_more_is_silent_from_then_on() -> None:
+    """It is killed before it has refreshed, and has the document when it is back."""
+    start = time.monotonic_ns()
+    answers = [Looked(start, 0), Looked(start + 1, None), Looked(start + 2, None), Looked(start + 3, 1)]
+    noted: list[tuple[str, dict[str, Any]]] = []
+    probe: Any = SimpleNamespace(
+        _within_s=30, closed=False, given_up=False, note=lambda kind, **fields: noted.append((kind, fields))
+    )
+    rounds: Any = SimpleNamespace(look=lambda id: answers.pop(0))
+    Visibility._search(probe, rounds, None, {"n": 1, "node": "c-data", "zone": "c"})  # type: ignore[arg-type]
+    ((kind, fields),) = noted
+    assert (kind, fields["missed"], fields["silent"]) == ("seen", start, start + 2)
