@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from unit.commands.test_campaign import NEW, filled  # noqa: F401
 
+import chaos.registry  # noqa: F401 - pytester forgets what a session inside a test is the first to load
+
 pytest_plugins = ["pytester"]
 Filled = Callable[..., Path]
 SLOWED = ("zone-network-slowdown",)
