@@ -59,6 +59,25 @@ def lab_markers() -> Path:
     return Path("/run") / APP
 
 
+def lives_elsewhere(folder: str | Path, lab: str) -> bool:
+    """Whether that state folder is not ours and still has a lab of this id.
+
+    A folder that this user may not look into is another user's, and counts as one that has it.
+    """
+    if not Path(folder).is_absolute() or Path(folder) == state().absolute():
+        return False
+    try:
+        there = os.stat(Path(folder) / "labs" / lab)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return False
+    except OSError:
+        return True
+    try:
+        return not os.path.samestat(there, os.stat(labs() / lab))  # ours by another name
+    except OSError:
+        return True
+
+
 def _boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 

@@ -11,6 +11,7 @@ import json
 import threading
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -97,6 +98,8 @@ class Commands:
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._running: dict[str, list[Future[None]]] = {}
+        self._turns: defaultdict[tuple[str, str], threading.RLock] = defaultdict(threading.RLock)
+        """By command and instance: what is done at once and its rolling back wait for each other."""
         self._pool = ThreadPoolExecutor(8, thread_name_prefix="ssm")
         self._watch: threading.Thread | None = None
         self._closed = False
@@ -216,7 +219,16 @@ class Commands:
             raise Fails(f"{documents.PROCESS}: no process found")
 
     def _do(self, command: Command, each: Invocation) -> None:
-        """What is done at once; what lasts goes on in progress."""
+        """What is done at once; what lasts goes on in progress. Nothing of what was rolled back before its turn."""
+        with self._turn(command, each):
+            if each.ends is None or each.stands:
+                self._make(command, each)
+
+    def _turn(self, command: Command, each: Invocation) -> threading.RLock:
+        with self._lock:
+            return self._turns[command.id, each.instance]
+
+    def _make(self, command: Command, each: Invocation) -> None:
         try:
             if each.once is not None:
                 Move.from_json(each.once).apply(self._lab)
@@ -301,6 +313,10 @@ class Commands:
 
     def _roll_back(self, command: Command, each: Invocation, status: str) -> str | None:
         """Returns why it could not be; then it stands, and is tried again when it is due."""
+        with self._turn(command, each):
+            return self._rolled_back(command, each, status)
+
+    def _rolled_back(self, command: Command, each: Invocation, status: str) -> str | None:
         try:
             failures = apply_moves(self._lab, [Move.from_json(move) for move in each.inverses])
             self.connectivity.release(((a, b) for a, b in each.links), without=f"{command.id}/{each.instance}")

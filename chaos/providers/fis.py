@@ -428,7 +428,7 @@ def disrupt(zone_nodes: Sequence[str], scope: str) -> Draft:
             }
             for name in targets
         }
-        return drafted(targets, actions, {"acls": fis.acls(subnets)})
+        return drafted(targets, actions, fis.before(subnets))
 
     return make
 

@@ -209,26 +209,32 @@ def _assemble(locked: lock.Lock, home: OpenSearchHome, plugins: Collection[str],
     files = [file for file in files if file.machine in (None, lock.machine())]
     wanted = {file: _wanted(file) for file in files}
     fetch.fetch_all(f"OpenSearch {locked.version}", list(wanted.values()), progress=progress)
-    with fetch.disk_errors("assembling the OpenSearch home"):
+    # one lock for all versions: what is being made has no name that says of which version it is
+    with fetch.disk_errors("assembling the OpenSearch home"), paths.locked(homes() / ".assembling.lock"):
         _sweep()
         building = Path(tempfile.mkdtemp(prefix=".building-", dir=homes()))
+        placed: list[Path] = []
         try:
             building.chmod(0o755)
             for file in files:
                 if file.coordinates.packaging == "zip":
-                    _unpack(fetch.stored(wanted[file]), building / file.to, {module.name for module in modules})
+                    names = {module.name for module in modules}
+                    placed += _unpack(fetch.stored(wanted[file]), building / file.to, names)
                 else:
-                    _place(fetch.stored(wanted[file]), building / file.to / file.coordinates.file_name)
+                    placed.append(building / file.to / file.coordinates.file_name)
+                    _place(fetch.stored(wanted[file]), placed[-1])
             added = [(building / "plugins" / each.name, each) for each in locked.assembled if each.name in plugins]
+            config = building / "config"
+            texts = {config / "log4j2.properties": LOG_CONFIG.read_text(), config / "opensearch.yml": ""}
             for folder, module in [*((building / "modules" / each.name, each) for each in modules), *added]:
-                _write(folder / "plugin-descriptor.properties", module.descriptor(locked.version, locked.java))
+                texts[folder / "plugin-descriptor.properties"] = module.descriptor(locked.version, locked.java)
                 if policy := module.policy():
-                    _write(folder / "plugin-security.policy", policy)
-            _write(building / "config" / "log4j2.properties", LOG_CONFIG.read_text())
-            _write(building / "config" / "opensearch.yml", "")
+                    texts[folder / "plugin-security.policy"] = policy
+            for path, text in texts.items():
+                _write(path, text)
             for folder_name in EMPTY_FOLDERS:
                 fetch.open_folder(building / folder_name)
-            _note(building)
+            _note(building, {*placed, *texts})
             if home.path.exists():
                 shutil.rmtree(home.path)
             os.rename(building, home.path)
@@ -250,7 +256,7 @@ def _wanted(file: lock.LockedFile) -> fetch.Wanted:
 
 
 def _sweep() -> None:
-    """Remove what a killed assembly left; only called under the lock."""
+    """Remove what a killed assembly left, of any version; only called under the lock of all."""
     for stale in homes().glob(".building-*"):
         shutil.rmtree(stale, ignore_errors=True)
 
@@ -266,12 +272,14 @@ def _place(source: Path, target: Path) -> None:
     target.chmod(0o644)
 
 
-def _unpack(source: Path, target: Path, modules: Collection[str]) -> None:
-    """A plugin's zip without its configuration, which belongs to a node, and without ties to what is not here.
+def _unpack(source: Path, target: Path, modules: Collection[str]) -> list[Path]:
+    """A plugin's zip without its configuration, which belongs to a node, and without ties to what is not here. Returns
+    its files.
 
     The security plugin extends ``rule-framework``, to let workload management see users; neither was ever published.
     """
-    with zipfile.ZipFile(source) as packed, tempfile.TemporaryDirectory(dir=homes()) as folder:
+    places = []
+    with zipfile.ZipFile(source) as packed, tempfile.TemporaryDirectory(prefix=".building-", dir=homes()) as folder:
         for entry in packed.infolist():
             if entry.is_dir() or entry.filename.startswith("config/"):
                 continue
@@ -279,6 +287,7 @@ def _unpack(source: Path, target: Path, modules: Collection[str]) -> None:
             if not place.resolve().is_relative_to(target.resolve()):
                 raise ProvisionError(f"{source.name} has an entry outside of its folder: {entry.filename}")
             _place(Path(packed.extract(entry, folder)), place)
+            places.append(place)
     descriptor = target / "plugin-descriptor.properties"
     lines = descriptor.read_text().splitlines()
     for number, line in enumerate(lines):
@@ -287,6 +296,7 @@ def _unpack(source: Path, target: Path, modules: Collection[str]) -> None:
             ties = [tie for tie in value.split(",") if tie.endswith("optional=true") or tie in modules]
             lines[number] = f"{key}={','.join(ties)}"
     descriptor.write_text("\n".join(lines) + "\n")
+    return places
 
 
 def _uncompress(source: Path, target: Path) -> None:
@@ -311,7 +321,10 @@ def _write(path: Path, text: str) -> None:
     path.chmod(0o644)
 
 
-def _note(home: Path) -> None:
+def _note(home: Path, expected: Collection[Path]) -> None:
+    """Write down what the home holds. Raises ProvisionError where something that was put there has gone."""
+    if lost := sorted(str(path.relative_to(home)) for path in expected if not path.is_file()):
+        raise ProvisionError(f"{lost[0]} has gone from {home} while the home was assembled", remedy="try again")
     files = {}
     for path in sorted(home.rglob("*")):
         if path.is_file():

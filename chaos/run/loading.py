@@ -285,9 +285,7 @@ class Loading(RunState):
                     f"the cluster is not green before the load begins: {lacking(self.lab)}. "
                     "GET _cluster/allocation/explain says what keeps a copy from its place."
                 )
-            # where a fault before was, allocation may have given up, or shun a disk that was full for a minute more
-            with suppress(LabError):
-                administer(self.lab, "POST", "/_cluster/reroute?retry_failed=true&metric=none")
+            self.allocate_again()
         self.stop.check()
         taking.refuse_unknown(self.lab, self.experiment, self.index, ours=self.there is None)
         self.look_at_the_indices(through)
@@ -319,6 +317,16 @@ class Loading(RunState):
             )
             + f" from zones {', '.join(self.experiment.client_zones)}"
         )
+
+    def allocate_again(self) -> None:
+        """Where a fault before was, allocation may have given up, or shun a disk that was full for a minute more.
+
+        A cluster that exists is not asked: it would try every copy again, of all indices, and no ledger could take that
+        back.
+        """
+        if self.there is None:
+            with suppress(LabError):
+                administer(self.lab, "POST", "/_cluster/reroute?retry_failed=true&metric=none")
 
     def make_index(self, it: RunIndex) -> None:
         """Make an index of the load, which the ledger can take away. Raises as moves do."""

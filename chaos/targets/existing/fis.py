@@ -637,6 +637,7 @@ class Fis:
         """Subnets have the network ACL that they had, unless somebody else gave them another one meanwhile."""
         before: Mapping[str, str] = snapshot.get("acls") or {}
         wrong = []
+        had = set()
         for subnet, acl in self.acls(before).items():
             if acl == before[subnet]:
                 continue
@@ -644,6 +645,7 @@ class Fis:
             if not _by_fis(described):
                 wrong.append(f"{subnet} has {acl}, which is neither what it had ({before[subnet]}) nor FIS's: left so")
                 continue
+            had.add(acl)
             (mine,) = (a for a in described["Associations"] if a["SubnetId"] == subnet)
             self.call(
                 "ec2",
@@ -651,20 +653,32 @@ class Fis:
                 AssociationId=mine["NetworkAclAssociationId"],
                 NetworkAclId=before[subnet],
             )
-        for clone in self.clones(before.values()):
-            self.call("ec2", "delete_network_acl", NetworkAclId=clone)
+        for clone in self._clones(before.values(), idle=True):
+            # others may have experiments of FIS in the same VPC
+            if (others := snapshot.get("others")) is None and clone not in had:
+                wrong.append(
+                    f"{clone} is FIS's and no subnet has it, and whether it is of this fault is unknown: left so"
+                )
+            elif others is None or clone not in others:
+                self.call("ec2", "delete_network_acl", NetworkAclId=clone)
         if wrong:
             raise FaultError("; ".join(wrong))
 
-    def clones(self, acls: Iterable[str]) -> list[str]:
-        """Network ACLs of FIS's in the VPCs of these, that no subnet has any more."""
+    def before(self, subnets: Iterable[str]) -> dict[str, Any]:
+        """For the snapshot of a fault: which network ACLs these subnets have (``acls``), and which FIS has made for
+        others in the same VPCs (``others``; ledgers of before have none), which are not for us to delete."""
+        acls = self.acls(subnets)
+        return {"acls": acls, "others": self._clones(acls.values())}
+
+    def _clones(self, acls: Iterable[str], *, idle: bool = False) -> list[str]:
+        """Network ACLs of FIS's in the VPCs of these; ``idle``: that no subnet has."""
         wanted = sorted(set(acls))
         if not wanted:
             return []
         own = self._all("ec2", "describe_network_acls", "NetworkAcls", NetworkAclIds=wanted)
         filters = [{"Name": "vpc-id", "Values": sorted({each["VpcId"] for each in own})}]
         every = self._all("ec2", "describe_network_acls", "NetworkAcls", Filters=filters)
-        return [each["NetworkAclId"] for each in every if _by_fis(each) and not each["Associations"]]
+        return [each["NetworkAclId"] for each in every if _by_fis(each) and not (idle and each["Associations"])]
 
     def _start_service(self, snapshot: Mapping[str, Any]) -> None:
         """OpenSearch runs again on instances where its process was ended; starting what runs changes nothing. An

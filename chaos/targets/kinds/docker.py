@@ -92,9 +92,7 @@ class Docker(TargetKind):
         from chaos.targets.labs.docker.engine import Engine
 
         engine = Engine.if_any()
-        here = str(paths.state().absolute())
-        found = engine.owned() if engine is not None else []
-        return {each.lab for each in found if each.state == here or not (Path(each.state) / "labs" / each.lab).is_dir()}
+        return {each.lab for each in engine.ours()} if engine is not None else set()
 
     def held(self, id: str) -> list[str]:
         """Containers, networks and volumes."""
@@ -103,7 +101,7 @@ class Docker(TargetKind):
         from chaos.targets.labs.docker.engine import Engine
 
         engine = Engine.if_any()
-        return [each.what for each in engine.owned(id)] if engine is not None else []
+        return [each.what for each in engine.ours(id)] if engine is not None else []
 
     def remove(self, id: str) -> list[str]:
         """What the Docker engine has of a lab; a lab of this kind cannot go while no engine answers."""

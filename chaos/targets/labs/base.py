@@ -33,7 +33,7 @@ from chaos.definitions.selectors import variable
 from chaos.opensearch.cluster import Zoning
 from chaos.opensearch.rest import NodeClient
 from chaos.targets import keystore, security, services
-from chaos.targets.labs import config
+from chaos.targets.labs import config, markers
 from chaos.targets.labs.toxiproxy import ToxiproxyServer
 from chaos.targets.parts import Parts
 from chaos.targets.protocol import Disks, HttpRequests, Lab
@@ -129,6 +129,7 @@ def refuse_name(id: str) -> None:
         )
     if (paths.labs() / id).exists():
         raise _taken(id)
+    markers.refuse(id)
 
 
 def _taken(id: str) -> InvalidInput:
@@ -179,11 +180,14 @@ class BaseLab(Lab, ABC):
                 (folder / part).mkdir()
                 (folder / part).chmod(0o755)
             lab._own()
-            with suppress(PermissionError):
-                paths.write_atomically(paths.lab_markers() / id, str(paths.state().absolute()))
+            markers.claim(id)
             write_json(folder / "topology.json", topology.to_json())
             write_json(folder / "lab.json", manifest.to_json())
+        except InvalidInput:  # another state folder was faster
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
         except OSError as error:
+            markers.release(id)
             shutil.rmtree(folder, ignore_errors=True)
             raise LabError(f"cannot write the lab down in {folder}: {error.strerror}") from error
         return lab

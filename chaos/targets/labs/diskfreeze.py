@@ -17,24 +17,35 @@ FIFREEZE, FITHAW = 0xC0045877, 0xC0045878
 
 
 def freeze(mount: str) -> None:
-    """Let no write through; nothing to do when it is frozen already. Raises OSError."""
-    _ioctl(mount, FIFREEZE, errno.EBUSY)
+    """Let no write through; nothing to do when it is frozen already. Raises OSError, also where nothing is mounted
+    there: the file system would be that of the folder above."""
+    if not _ioctl(mount, FIFREEZE, errno.EBUSY):
+        raise OSError(errno.ENODEV, "nothing is mounted there", mount)
 
 
 def thaw(mount: str) -> None:
-    """Let writes through again; nothing to do when it is not frozen. Raises OSError."""
+    """Let writes through again; nothing to do when it is not frozen, or nothing is mounted there. Raises OSError."""
     _ioctl(mount, FITHAW, errno.EINVAL)
 
 
-def _ioctl(mount: str, request: int, already: int) -> None:
+def is_mounted(descriptor: int) -> bool:
+    """Whether an open folder is where a file system is mounted: the folder above is on another one."""
+    return os.fstat(descriptor).st_dev != os.stat("..", dir_fd=descriptor).st_dev
+
+
+def _ioctl(mount: str, request: int, already: int) -> bool:
+    """False where nothing is mounted there, and nothing was done."""
     descriptor = os.open(mount, os.O_RDONLY | os.O_DIRECTORY)
     try:
+        if not is_mounted(descriptor):
+            return False
         fcntl.ioctl(descriptor, request, 0)
     except OSError as error:
         if error.errno != already:
             raise
     finally:
         os.close(descriptor)
+    return True
 
 
 def main() -> None:

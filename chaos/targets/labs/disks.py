@@ -193,6 +193,8 @@ class LocalDisks:
     # ---- stalled --------------------------------------------------------------------------------
 
     def freeze(self, node: str) -> None:
+        """Raises LabError, and freezes nothing, where the disk is not mounted: below it is the machine's own."""
+        self.require(node)
         with self._lock:
             keeper = self._keepers.get(node)
             if keeper is not None and keeper.poll() is None:
@@ -271,17 +273,16 @@ class LocalDisks:
 
     def usage(self, node: str) -> tuple[int, int]:
         """Bytes in all and bytes that can still be written, as the node itself counts them."""
-        state = os.statvfs(self.path(node))
-        return state.f_blocks * state.f_frsize, state.f_bavail * state.f_frsize
+        return _usage(os.statvfs(self.path(node)))
 
     def fill(self, node: str, share: float | None) -> None:
-        filler = self._filler(node)
-        filler.parent.mkdir(mode=0o700, exist_ok=True)
-        descriptor = os.open(filler, os.O_CREAT | os.O_WRONLY, 0o600)
+        """Raises LabError, and writes nothing, where the disk is not mounted: below it is the machine's own."""
+        self.require(node)
+        descriptor = self._open_filler(node)
         most = 2**63
         try:
             while True:
-                total, available = self.usage(node)
+                total, available = _usage(os.fstatvfs(descriptor))
                 kept = 0 if share is None else round((1 - share) * total)
                 missing = min(available - kept, most)
                 if missing < BLOCK:
@@ -294,6 +295,21 @@ class LocalDisks:
                     most = missing // 2  # what describes the blocks needs blocks too
         finally:
             os.close(descriptor)
+
+    def _open_filler(self, node: str) -> int:
+        """The filler, made by way of the folder that was looked at: whatever is mounted or unmounted meanwhile."""
+        filler, opened = self._filler(node), []
+        try:
+            opened.append(os.open(self.path(node), os.O_RDONLY | os.O_DIRECTORY))
+            if not diskfreeze.is_mounted(opened[0]):
+                raise LabError(f"the disk of {node} is not mounted")
+            with suppress(FileExistsError):
+                os.mkdir(filler.parent.name, 0o700, dir_fd=opened[0])
+            opened.append(os.open(filler.parent.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=opened[0]))
+            return os.open(filler.name, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW, 0o600, dir_fd=opened[1])
+        finally:
+            for each in opened:
+                os.close(each)
 
     def empty(self, node: str) -> None:
         try:
@@ -452,6 +468,10 @@ class LocalDisks:
                 if group is not None and throttle.limit(group, self._groups.version("io"), self._loop(name).number):
                     found.append(f"the disk of {name} is slow for {whose}")
         return found
+
+
+def _usage(state: os.statvfs_result) -> tuple[int, int]:
+    return state.f_blocks * state.f_frsize, state.f_bavail * state.f_frsize
 
 
 def empty_folder(folder: Path) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from chaos.base import paths
 from chaos.base.paths import PREFIX, ProcessIdentity
 from chaos.targets.kind import TargetKind
-from chaos.targets.labs import cgroups, disks, kinds, network, processes, traces
+from chaos.targets.labs import cgroups, disks, kinds, markers, network, processes, traces
 
 KEPT_LOGS = 20
 """How many dead labs' logs are kept."""
@@ -56,15 +56,15 @@ def logs() -> Path:
 def known() -> list[LabRecord]:
     """Every lab of which there is a folder, a namespace, a control group, a mount or a loop device."""
     ids: dict[str, list[str]] = {}
+    folders, marked = {path.name for path in paths.labs().glob("*")}, markers.ids()
     for name in network.namespaces():
-        folders = [p.name for p in paths.labs().glob("*") if name.startswith(f"{PREFIX}{p.name}-")]
-        if folders:
-            ids.setdefault(max(folders, key=len), []).append(name)  # ids may hold dashes: the longest that fits
-        elif os.geteuid() == 0 and not _elsewhere(name):
-            # no folder: its maker, or whoever took it away, died in between
-            ids.setdefault(name.removeprefix(PREFIX).split("-")[0], []).append(name)
+        fitting = [id for id in folders | marked if name.startswith(f"{PREFIX}{id}-")]
+        # ids may hold dashes: the longest that fits; without any what made it, or took it away, died in between
+        id = max(fitting, key=len, default=name.removeprefix(PREFIX).split("-")[0])
+        if markers.elsewhere(id) is None and (id in folders or os.geteuid() == 0):
+            ids.setdefault(id, []).append(name)
     for id in cgroups.ids():
-        if (paths.labs() / id).is_dir() or (os.geteuid() == 0 and not _elsewhere(f"{PREFIX}{id}-")):
+        if (paths.labs() / id).is_dir() or (os.geteuid() == 0 and markers.elsewhere(id) is None):
             ids.setdefault(id, [])
     for id in disks.ids():
         ids.setdefault(id, [])
@@ -84,19 +84,6 @@ def known() -> list[LabRecord]:
             owner_alive = _young(folder)
         records.append(LabRecord(id, owner_alive, lease, tuple(names), folder if folder.is_dir() else None))
     return records
-
-
-def _elsewhere(namespace: str) -> bool:
-    """True when a marker says that this namespace belongs to a lab under another state folder, and it does."""
-    for marker in paths.lab_markers().glob("*"):
-        if namespace.startswith(f"{PREFIX}{marker.name}-"):
-            try:
-                state = Path(marker.read_text())
-            except OSError:
-                continue
-            if state != paths.state().absolute() and (state / "labs" / marker.name).is_dir():
-                return True
-    return False
 
 
 def _young(folder: Path) -> bool:
@@ -131,6 +118,8 @@ def destroy(id: str) -> list[str]:
 
 
 def _destroy(id: str) -> list[str]:
+    if (other := markers.elsewhere(id)) is not None:
+        return [f"the lab {id} on this machine is of the state folder {other}: it is left alone"]
     problems = []
     names = traces.namespaces(id)
     disks.release(id)  # a process that waits for a frozen disk does not die
@@ -151,8 +140,7 @@ def _destroy(id: str) -> list[str]:
     for name in names:
         network.remove(name)
     problems = cgroups.Groups(id).remove()
-    with suppress(OSError):
-        (paths.lab_markers() / id).unlink(missing_ok=True)
+    markers.release(id)
     folder = paths.labs() / id
     if folder.is_dir():
         _keep_logs(folder)

@@ -10,13 +10,14 @@ from pathlib import Path
 
 from chaos.base import paths
 from chaos.base.paths import PREFIX
-from chaos.targets.labs import cgroups, disks, kinds, network
+from chaos.targets.labs import cgroups, disks, kinds, markers, network
 
 
 def of(id: str) -> list[str]:
     """Everything that still carries this lab's id, in words: nothing may, once it has been taken away."""
     marker = paths.lab_markers() / id
-    return held(id, namespaces(id)) + ([f"marker {marker}"] if marker.exists() else [])
+    mine = marker.exists() and markers.elsewhere(id) is None
+    return held(id, namespaces(id)) + ([f"marker {marker}"] if mine else [])
 
 
 def held(id: str, names: list[str]) -> list[str]:
@@ -24,7 +25,7 @@ def held(id: str, names: list[str]) -> list[str]:
     folder = paths.labs() / id
     found = [f"process {pid} in {name}" for pid, name in sorted(network.processes_in(names).items())]
     found += [f"network namespace {name}" for name in names]
-    if id in cgroups.ids():
+    if id in cgroups.ids() and markers.elsewhere(id) is None:
         found.append(f"control groups {PREFIX}{id}")
     below = disks.describe(id)
     named = [f"mount {where}" for where in mounts(id, folder, Path("/proc/self/mounts").read_text())]
@@ -34,8 +35,14 @@ def held(id: str, names: list[str]) -> list[str]:
 
 
 def namespaces(id: str) -> list[str]:
-    """Of ids that begin alike the longest owns a name: ``my`` must not be blamed for ``my-lab``."""
+    """Of ids that begin alike the longest owns a name: ``my`` must not be blamed for ``my-lab``, of any state folder.
+
+    Nothing where the id is a lab's of another state folder.
+    """
+    if markers.elsewhere(id) is not None:
+        return []
     others = [path.name for path in paths.labs().glob(f"{id}-*")]
+    others += [each for each in markers.ids() if each.startswith(f"{id}-")]
     names = network.namespaces(f"{PREFIX}{id}-")
     return [name for name in names if not any(name.startswith(f"{PREFIX}{other}-") for other in others)]
 

@@ -72,6 +72,9 @@ class Known(Fis):
     def acls(self, subnets: Any) -> dict[str, str]:
         return {subnet: "acl-00000000000000001" for subnet in subnets}
 
+    def before(self, subnets: Any) -> dict[str, Any]:
+        return {"acls": self.acls(subnets), "others": []}
+
     def agents(self, ids: Any) -> set[str]:
         return set(ids)
 

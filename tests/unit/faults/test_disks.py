@@ -23,7 +23,7 @@ from chaos.faults.lifecycle import Lifecycle
 from chaos.faults.moves import Move
 from chaos.provision import loops
 from chaos.registry import FAULTS, load_experiment, ready
-from chaos.targets.labs import diskprobe, disks, network, sweep, throttle
+from chaos.targets.labs import diskfreeze, diskprobe, disks, network, sweep, throttle
 from chaos.targets.labs.local import LocalLab
 from chaos.targets.protocol import DiskAnswer
 
@@ -153,6 +153,48 @@ def test_lifting_in_a_group_that_is_gone_is_no_error_and_limiting_there_is(tmp_p
     throttle.set_limit(tmp_path / "gone", 1, "7:0", None)
     with pytest.raises(OSError):
         throttle.set_limit(tmp_path / "gone", 1, "7:0", 4096)
+
+
+# ---- a disk that is not mounted -----------------------------------------------------------------
+
+
+@pytest.fixture
+def unmounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> disks.LocalDisks:
+    """Disks whose folders are there with nothing mounted on them; nothing here reaches the machine's own disk."""
+
+    def never(*given: Any, **more: Any) -> None:
+        raise AssertionError(f"the machine's own file system is touched: {given}")
+
+    monkeypatch.setattr(disks.os, "posix_fallocate", never)
+    monkeypatch.setattr(diskfreeze.fcntl, "ioctl", never)
+    monkeypatch.setattr(disks.LocalDisks, "_spawn", never)
+    lab = FakeLab("3az-disks")
+    lab.folder = tmp_path
+    found = disks.LocalDisks(lab, None)  # type: ignore[arg-type]
+    found.path("c-data").mkdir(parents=True)
+    return found
+
+
+@pytest.mark.parametrize("do", [lambda found: found.freeze("c-data"), lambda found: found.fill("c-data", None)])
+def test_a_disk_that_is_not_mounted_is_neither_frozen_nor_filled(unmounted: disks.LocalDisks, do: Any) -> None:
+    with pytest.raises(LabError, match="the disk of c-data is not mounted"):
+        do(unmounted)
+    assert list(unmounted.path("c-data").iterdir()) == []
+
+
+def test_one_that_is_unmounted_between_the_look_and_the_filler_is_not_filled(
+    unmounted: disks.LocalDisks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disks.LocalDisks, "mounted", lambda self, node: True)
+    with pytest.raises(LabError, match="the disk of c-data is not mounted"):
+        unmounted.fill("c-data", None)
+    assert list(unmounted.path("c-data").iterdir()) == []
+
+
+def test_the_keeper_of_a_freeze_refuses_a_folder_that_nothing_is_mounted_on(unmounted: disks.LocalDisks) -> None:
+    with pytest.raises(OSError, match="nothing is mounted there"):
+        diskfreeze.freeze(str(unmounted.path("c-data")))
+    diskfreeze.thaw(str(unmounted.path("c-data")))  # and thaws nothing of others
 
 
 # ---- the probe ----------------------------------------------------------------------------------

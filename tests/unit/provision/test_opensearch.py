@@ -255,7 +255,7 @@ def test_a_full_disk_leaves_nothing_half_assembled(small: list[int], monkeypatch
     with pytest.raises(ProvisionError, match="no space left") as caught:
         ensure_opensearch()
     assert caught.value.remedy
-    assert [path.name for path in opensearch.homes().iterdir()] == [".3.8.0.lock"]
+    assert {path.name for path in opensearch.homes().iterdir()} == {".3.8.0.lock", ".assembling.lock"}
 
 
 def test_what_a_killed_assembly_left_is_swept(small: list[int]) -> None:
@@ -273,6 +273,41 @@ def test_two_at_once_assemble_once(small: list[int]) -> None:
     for thread in threads:
         thread.join()
     assert len(homes) == 4 and len(small) == 1
+
+
+def test_two_versions_at_once_take_nothing_from_each_other(small: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "read", lambda version: replace(SMALL, version=version, digest=version))
+    place, begun, other = opensearch._place, threading.Event(), threading.Event()
+
+    def slow(source: Path, target: Path) -> None:
+        place(source, target)
+        if threading.current_thread().name == "first" and not begun.is_set():
+            begun.set()
+            other.wait(0.5)  # the other one is under way, or waits for us
+
+    monkeypatch.setattr(opensearch, "_place", slow)
+    homes: list[opensearch.OpenSearchHome] = []
+    first = threading.Thread(target=lambda: homes.append(ensure_opensearch("3.8.0")), name="first")
+    first.start()
+    assert begun.wait(10)
+    homes.append(ensure_opensearch("3.9.0"))
+    other.set()
+    first.join()
+    assert [len(list(home.path.rglob("*.jar"))) for home in homes] == [len(SMALL.files)] * 2
+
+
+def test_a_home_that_lost_a_file_while_it_was_made_is_none(small: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    place = opensearch._place
+
+    def loses(source: Path, target: Path) -> None:
+        place(source, target)
+        if target.parent.name == "lib":
+            target.unlink()
+
+    monkeypatch.setattr(opensearch, "_place", loses)
+    with pytest.raises(ProvisionError, match=r"lib/opensearch-3\.8\.0\.jar has gone from"):
+        ensure_opensearch()
+    assert opensearch.cached_opensearch() is None and not list(opensearch.homes().glob("[!.]*"))
 
 
 def _home(folder: Path, version: str = "3.8.0") -> Path:

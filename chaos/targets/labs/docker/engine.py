@@ -266,23 +266,30 @@ class Engine:
                 found.append(Owned(each["Labels"][LAB], each["Labels"].get(STATE, ""), f"volume {each['Name']}"))
         return found
 
+    def ours(self, lab: str | None = None) -> list[Owned]:
+        """The same without what is of a lab that another state folder still has: another user of the engine may have
+        one of the same id."""
+        return [each for each in self.owned(lab) if not paths.lives_elsewhere(each.state, each.lab)]
+
     def keep_logs(self, lab: str, folder: Path) -> None:
-        """Write what each container of a lab has said to ``folder``; what cannot be had is left out."""
+        """Write what each container of a lab of ours has said to ``folder``; what cannot be had is left out."""
         with suppress(LabError, OSError):
             for each in self.client.containers.list(all=True, filters={"label": f"{LAB}={lab}"}):
+                if paths.lives_elsewhere(each.labels.get(STATE, ""), lab):
+                    continue
                 node = each.labels.get(PART) == "node"
                 name = f"{'' if node else 'toxiproxy-'}{each.labels.get(HOST)}.log"
                 (folder / name).write_text(self.logs(each))
 
     def remove(self, lab: str) -> list[str]:
-        """Take away everything with the lab's label; returns what would not go."""
+        """Take away everything of a lab of ours; returns what would not go."""
         problems = []
         for _ in range(3):  # something may have been made while the first round looked
-            left = self.owned(lab)
+            left = self.ours(lab)
             if not left:
                 return []
             problems = [text for each in left if (text := self._removed(each)) is not None]
-        return problems or [f"{each.what} is still here" for each in self.owned(lab)]
+        return problems or [f"{each.what} is still here" for each in self.ours(lab)]
 
     def _removed(self, each: Owned) -> str | None:
         kind, _, name = each.what.partition(" ")

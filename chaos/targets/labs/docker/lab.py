@@ -19,15 +19,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from docker.models.containers import Container
 
+from chaos.base import paths
 from chaos.base.errors import FaultError, LabError
 from chaos.base.netsock import Endpoint, Namespace
 from chaos.base.paths import PREFIX, ProcessIdentity, write_json
 from chaos.definitions import NodeSpec, Topology
-from chaos.targets.labs import network
+from chaos.targets.labs import markers, network
 from chaos.targets.labs.base import BaseLab, Manifest, Progress, Resident
 from chaos.targets.labs.cgroups import usable
 from chaos.targets.labs.consumers import EXHAUSTED_ROOM, Consumers
@@ -77,6 +78,15 @@ class DockerLab(BaseLab):
     def _here(self) -> bool:
         """Whether its processes are this machine's."""
         return self.engine.shares_our_kernel()
+
+    @classmethod
+    def create(cls, topology: Topology, parts: Parts, *, id: str, lease: bool = False) -> Self:
+        """Also refused where another user of the engine has a lab of this id: names are the engine's."""
+        engine = Engine.if_any()
+        for each in engine.owned(id) if engine is not None else ():
+            if paths.lives_elsewhere(each.state, id):
+                raise markers.taken(id, each.state)
+        return super().create(topology, parts, id=id, lease=lease)
 
     # ---- names --------------------------------------------------------------------------------
 
