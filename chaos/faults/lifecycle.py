@@ -176,6 +176,7 @@ class Lifecycle:
     def _prepare(self, faults: Sequence[Fault]) -> list[Active]:
         """Look at each before, and write everything down. On any failure, or a stop, nothing stays open."""
         evidences = [fault.evidence() for fault in faults]
+        actives: list[Active] = []
         for fault, evidence in zip(faults, evidences, strict=True):
             self._beside(evidence, fault, faults)
         try:
@@ -186,11 +187,13 @@ class Lifecycle:
                 for evidence in evidences:
                     evidence.close()
                 return []
-            return [
-                Active(fault, evidence, self._ledger.intend(fault.id, self._moves(fault)), look)
-                for fault, evidence, look in zip(faults, evidences, looks, strict=True)
-            ]
+            moves = [self._moves(fault) for fault in faults]  # one that is refused leaves nothing of the others
+            for fault, evidence, mine, look in zip(faults, evidences, moves, looks, strict=True):
+                actives.append(Active(fault, evidence, self._ledger.intend(fault.id, mine), look))
+            return actives
         except BaseException:
+            for active in actives:
+                self._ledger.answered(active.entries)  # nothing was sent
             for evidence in evidences:
                 evidence.close()
             raise
@@ -572,16 +575,21 @@ def undo_entries(
     entries: Iterable[Entry],
     done: Callable[[Entry, str | None], None] = lambda entry, failure: None,
     by_others: Callable[[str], None] | None = None,
+    *,
+    fencing: bool = False,
 ) -> list[str]:
     """Apply each inverse in the order given, host by host at once; every one is tried. Returns what failed.
 
     What is asked of the cluster as a whole comes after the hosts: it needs their links and processes to be well, and a
     leader that is let go may still carry out what it was asked while it stood.
     A move whose answer was never seen stays open where its inverse found nothing of it and it may still arrive
-    (:func:`on_its_way`). While anything is left, what is written down on the cluster is not forgotten.
+    (:func:`on_its_way`). While anything is left, what is written down on the cluster is not forgotten, nor goes what
+    undoing goes by (:attr:`Move.last`).
     What another process has undone since (:meth:`Ledger.undone_by_others`) is left alone, and named: to ``by_others``
     where that is given, else among what failed. A run that took itself for the holder of the cluster has failed then;
-    a recovery, which only wants that nothing is left, has not.
+    a recovery, which only wants that nothing is left, has not. Such a run may have made something late, so its own
+    inverses are applied all the same where they can take away nothing else (:attr:`Move.own`).
+    ``fencing``: another process has made the moves, and may not be dead (:meth:`Move.fence`).
     ``done`` is told of each, with what failed, from the thread that did it; it must not raise.
     """
     every = list(entries)
@@ -604,7 +612,11 @@ def undo_entries(
                     done(entry, None)
                     continue
                 if entry.number in others:
+                    if entry.inverse is not None and entry.inverse.own:
+                        entry.inverse.apply(lab)
                     raise NotOurs(others[entry.number])
+                if fencing:
+                    entry.move.fence(lab)
                 seen = None if entry.inverse is None else entry.inverse.apply(lab)
                 coming = on_its_way(lab, now, seen)
             except NotOurs as error:  # nothing of ours is there, and what is there is not touched

@@ -51,6 +51,8 @@ False where nothing of it was there; None where it does not say."""
 Late = Callable[..., float | None]
 """(target, **arguments) → after how many seconds, from when it was written down, a move whose sender is dead can no
 longer be carried out; 0: it never can once its inverse was applied; None: no bound is known."""
+Fence = Callable[..., None]
+"""(target, **arguments) keeps who made a move from making it again. It is asked for by who takes it back instead."""
 CLUSTER = "cluster"
 """Where a move happens that is asked of the cluster as a whole."""
 
@@ -82,11 +84,19 @@ def signed(lab: Lab, **arguments: Any) -> float:
 
 
 _LATE: dict[str, Late] = {"nothing": never}
+_FENCES: dict[str, Fence] = {}
 _LAST: set[str] = set()
+_OWN: set[str] = set()
 
 
 def operation(
-    name: str, *, sets: Sets | None = None, late: Late | None = None, last: bool = False
+    name: str,
+    *,
+    sets: Sets | None = None,
+    late: Late | None = None,
+    fence: Fence | None = None,
+    last: bool = False,
+    own: bool = False,
 ) -> Callable[[Operation], Operation]:
     """Decorates a function (lab, **arguments) that carries out moves of this name; idempotent, raises ChaosError.
 
@@ -94,8 +104,9 @@ def operation(
 
     ``sets``: (**arguments) → the settings that such a move changes, with the value that each then has (None: none).
     What no move has set is somebody else's doing, and ends a run.
-    ``late``: see :data:`Late`; without it no bound is known. ``last``: it forgets what was written down, so it waits
-    until no move is open any more.
+    ``late``: see :data:`Late`; without it no bound is known. ``fence``: see :data:`Fence`. ``last``: it forgets what
+    was written down, or takes away what others are undone by, so it waits until nothing else is left. ``own``: it goes
+    by the run's name, so it can take away nothing that another run has made, nor who has the cluster by now.
     """
 
     def register(function: Operation) -> Operation:
@@ -110,8 +121,12 @@ def operation(
             _SETS[name] = sets
         if late is not None:
             _LATE[name] = late
+        if fence is not None:
+            _FENCES[name] = fence
         if last:
             _LAST.add(name)
+        if own:
+            _OWN.add(name)
         return function
 
     return register
@@ -172,10 +187,20 @@ class Move:
             return 0.0
         return _LATE[self.operation](lab, **self.arguments) if self.operation in _LATE else None
 
+    def fence(self, lab: Lab) -> None:
+        """As :data:`Fence`. Raises ChaosError."""
+        if self.operation in _FENCES:
+            _FENCES[self.operation](lab, **self.arguments)
+
     @property
     def last(self) -> bool:
-        """Whether it forgets what was written down."""
+        """Whether it forgets what was written down, or takes away what others are undone by."""
         return self.operation in _LAST
+
+    @property
+    def own(self) -> bool:
+        """Whether it can take away nothing but what its run has made."""
+        return self.operation in _OWN
 
     @property
     def where(self) -> str:

@@ -210,10 +210,12 @@ def every(boots: bool = False) -> list[Data]:
     return [record for name in names() if (record := load(name) if boots else active(name)) is not None]
 
 
-def note_end(name: str, why: str, results: list[Data]) -> None:
-    """For ``state``, and so that a request that comes late begins nothing. As well as it can be: undo needs no room."""
+def note_end(name: str, why: str, results: list[Data], astray: list[Data]) -> None:
+    """For ``state``, and so that a request that comes late begins nothing. As well as it can be: undo needs no room.
+    ``astray``: steps of which something of ours is still somewhere."""
+    said = {"why": why, "at": now(), "boot": boot(), "steps": results, "astray": astray}
     with contextlib.suppress(OSError, Refused):
-        write(ours(f"{name}.ended"), json.dumps({"why": why, "at": now(), "boot": boot(), "steps": results}))
+        write(ours(f"{name}.ended"), json.dumps(said))
         ended = [ours(file) for file in os.listdir(ours()) if file.endswith(".ended")]
         for path in sorted(ended, key=os.path.getmtime)[:-200]:
             remove(path)
@@ -1634,19 +1636,40 @@ def failed(results: list[Data]) -> list[str]:
     return [each["failed"] for each in results if "failed" in each]
 
 
+def undone(step: Data) -> Data:
+    """A step's undo, whatever becomes of it."""
+    try:
+        return {"step": step["step"], **STEPS[step["step"]].undo(step)}
+    except Exception as error:
+        said = error.why if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
+        return {"step": step["step"], "failed": said}
+
+
 def finish(record: Data, why: str) -> list[Data]:
     """Undo a record, whose lock is held: last step first, each whatever became of the others. Then forget it."""
-    results = []
-    for step in reversed(record["steps"]):
-        try:
-            results.append({"step": step["step"], **STEPS[step["step"]].undo(step)})
-        except Exception as error:
-            said = error.why if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
-            results.append({"step": step["step"], "failed": said})
+    results = [undone(step) for step in reversed(record["steps"])]
     if not failed(results):
-        note_end(record["name"], why, results)
+        note_end(record["name"], why, results, astray(record["steps"][::-1], results))
         remove(ours(f"{record['name']}.json"))
         disarm(record)
+    return results
+
+
+def astray(steps: list[Data], results: list[Data]) -> list[Data]:
+    """The steps whose undo has left a file of ours: what others have changed is theirs, but that file is not."""
+    return [step for k, step in enumerate(steps) if step["step"] == "filler" and "left" in results[k]]
+
+
+def looked_for(name: str, elsewhere: bool) -> list[Data]:
+    """What is said once more of a file that was left, until it is gone: undoing twice is no proof of that.
+    ``elsewhere``: it was found, and removed, where its volume is now."""
+    last = end_of(name)
+    steps = last.get("astray", []) if last.get("boot") == boot() else []
+    results = [] if elsewhere else [undone(step) for step in steps]
+    if failed(results):
+        raise Refused(f"not undone yet: {'; '.join(failed(results))}", "ask again")
+    if steps:
+        note_end(name, last["why"], last["steps"], [] if elsewhere else astray(steps, results))
     return results
 
 
@@ -1801,11 +1824,11 @@ def ended(name: str, why: str) -> Data:
         if record is None:
             remove(ours(f"{name}.json"))
             if not os.path.exists(ours(f"{name}.ended")):
-                note_end(name, "it was undone before it was begun", [])
+                note_end(name, "it was undone before it was begun", [], [])
             says = "its record is of an earlier boot, which took it away" if left else "nothing of this id was active"
-            if unlinked := fillers(lambda file: file == f"{PREFIX}{name}", remove_them=True):
+            if unlinked := fillers(volumes, lambda file: file == f"{PREFIX}{name}", remove_them=True):
                 says = f"{says}; removed {', '.join(unlinked)}"
-            return {"ok": True, "active": False, "steps": [], "says": says}
+            return {"ok": True, "active": False, "steps": looked_for(name, bool(unlinked)), "says": says}
         results = finish(record, why)
         if failed(results):
             raise Refused(f"not undone yet: {'; '.join(failed(results))}", "the dead-man tries again; ask again")
@@ -1847,15 +1870,15 @@ def strays(remove_them: bool) -> list[str]:
             found.append(f"table {table}")
             if remove_them:
                 run("nft", "delete", "table", "inet", table)
-    return found + fillers(lambda file: file[len(PREFIX) :] not in known, remove_them)
+    return found + fillers(data_folders, lambda file: file[len(PREFIX) :] not in known, remove_them)
 
 
-def fillers(meant: Callable[[str], bool], remove_them: bool) -> list[str]:
-    """Fillers in the nodes' data folders that are meant by their names. A volume takes its filler along to where the
+def fillers(folders: Callable[[Data], list[str]], meant: Callable[[str], bool], remove_them: bool) -> list[str]:
+    """Fillers in these folders of the nodes that are meant by their names. A volume takes its filler along to where the
     next pod has it, and there is no record of it there."""
     found = []
     with contextlib.suppress(Refused):  # without a configuration there is no folder to look into
-        for path in set(filter(None, map(data_folder, configuration()["nodes"].values()))):
+        for path in {folder for node in configuration()["nodes"].values() for folder in folders(node)}:
             flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
             with contextlib.suppress(OSError), held(os.open(path, flags)) as directory:
                 for file in os.listdir(directory):
@@ -1866,13 +1889,24 @@ def fillers(meant: Callable[[str], bool], remove_them: bool) -> list[str]:
     return found
 
 
-def data_folder(node: Data) -> str | None:
-    """The folder that fillers of a node are in; of a pod where the machine has its volume. None: it is not known."""
+def data_folders(node: Data) -> list[str]:
+    """Where fillers of a node are; of a pod where the machine has its volume. Empty: that is not known."""
     if "pod" not in node:
-        return node.get("data")
+        return [node["data"]] if "data" in node else []
     with contextlib.suppress(Refused, OSError):
-        return own_file_system(node)[0]
-    return None
+        return [own_file_system(node)[0]]
+    return []
+
+
+def volumes(node: Data) -> list[str]:
+    """The same, and of a pod all file systems below its kubelet's folder of it: a node that does not start, as on a
+    full volume, does not tell which it is."""
+    if "pod" not in node:
+        return data_folders(node)
+    with contextlib.suppress(OSError):
+        whose, before = machine()
+        return [before + mount.at for mount in mounts_of(whose) if mount.root == "/" and f"/{node['pod']}/" in mount.at]
+    return []
 
 
 def sweep(given: Any) -> Data:

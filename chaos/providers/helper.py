@@ -68,7 +68,7 @@ def _make(lab: Lab, run: str, nodes: Sequence[str]) -> None:
     there(lab).make(run, nodes)
 
 
-@operation("helpers.end")
+@operation("helpers.end", last=True, own=True)
 def _end(lab: Lab, run: str) -> None:
     there(lab).end(run)
 

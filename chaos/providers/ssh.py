@@ -38,17 +38,22 @@ LATER = "(the run's)"
 """What a plan cannot know of a move."""
 
 
-@operation("host.begin", late=never)  # the host takes no id once it was undone
+def _fence(lab: Lab, node: str, token: int, **_: Any) -> None:
+    """Its run may be stopped and go on: the host takes nothing more of it, under ids that were not undone either."""
+    there(lab).hosts.outrank(node, token)
+
+
+@operation("host.begin", late=never, fence=_fence)  # the host takes no id once it was undone
 def _begin(lab: Lab, node: str, run: str, id: str, token: int, intent: str, asked: Mapping[str, Any]) -> None:
     there(lab).hosts.begin(node, {**asked, "run": run, "id": id, "token": token, "intent": intent, "node": node})
 
 
-@operation("host.undo", late=never)
+@operation("host.undo", late=never, own=True)
 def _undo(lab: Lab, node: str, run: str, id: str) -> None:
     there(lab).hosts.undo(node, run, id)
 
 
-@operation("host.return")
+@operation("host.return", own=True)
 def _return(lab: Lab, run: str, groups: Sequence[Sequence[Sequence[str]]], gap: float) -> None:
     """Undo these (node, id), group after group with ``gap`` seconds in between. Every one is tried.
 

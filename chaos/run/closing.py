@@ -288,6 +288,7 @@ class Closing(Asking):
             if self.there is not None:
                 self.there.undone()
             self.dirt += undo_entries(self.lab, self.ledger, self.ledger.standing())
+            self.dirt += [] if self.there is None else self.there.end_helpers()
             self.dirt += proof.marks(self.lab) if self.there is None else self.there.marks()
             if self.there is not None and self.there.by_hooks():
                 self.reporter.status("looking whether what hooks have undone is back")

@@ -22,6 +22,7 @@ from chaos.base.errors import ChaosError
 from chaos.faults.ledger import standing
 from chaos.faults.lifecycle import MAY_ARRIVE, undo_entries
 from chaos.run import commanding, noted
+from chaos.run.helping import end_helpers
 from chaos.targets.existing.target import unreached
 
 BEAT_SECONDS = 0.5
@@ -122,7 +123,7 @@ def undo(ledger: Path, target: str, says: Callable[[str], None]) -> bool:
     told: str | None = None
     while True:
         began = time.monotonic()
-        failed = _undone_once(ledger, target)
+        failed = _undone_once(ledger, target, last=began > deadline)
         if not failed:
             return True
         if failed[0] != told:
@@ -133,9 +134,10 @@ def undo(ledger: Path, target: str, says: Callable[[str], None]) -> bool:
         time.sleep(LOOK_SECONDS if open_alone else 1.0)  # an inverse may be a program of others
 
 
-def _undone_once(ledger: Path, target: str) -> list[str]:
+def _undone_once(ledger: Path, target: str, *, last: bool) -> list[str]:
     """What failed. Each inverse waits for each node, for minutes where this machine is cut off: so none is begun while
-    nobody is there, and all are begun soon after somebody is again."""
+    nobody is there, and all are begun soon after somebody is again. ``last``: it is not tried again, so helper pods do
+    not stay for it."""
     from chaos.targets.labs import kinds
 
     if not ledger.is_file():
@@ -148,7 +150,8 @@ def _undone_once(ledger: Path, target: str) -> list[str]:
             there = kinds.attach(target)
             with suppress(ChaosError):  # then they are looked for as before
                 noted.settle_open(there, book)
-            return undo_entries(there, book, standing(ledger))
+            failed = undo_entries(there, book, standing(ledger), fencing=True)
+            return failed if failed and not last else failed + end_helpers(there, book.moves())
         finally:
             book.close()
     except (ChaosError, OSError) as error:

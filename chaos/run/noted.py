@@ -389,7 +389,7 @@ class NotedLedger(Ledger):
 
     def intend(self, fault: str, moves: Sequence[Reversible]) -> list[Entry]:
         """Raises FaultError too when the run does not hold the cluster any more, or that cannot be read."""
-        self._refuse_lost()
+        self.refuse_lost()
         entries = super().intend(fault, moves)
         if self.notes is not None:
             try:
@@ -401,7 +401,8 @@ class NotedLedger(Ledger):
                 raise FaultError(f"{error}: nothing is injected") from error
         return entries
 
-    def _refuse_lost(self) -> None:
+    def refuse_lost(self) -> None:
+        """Raises FaultError where the run does not hold the cluster any more, or that cannot be read."""
         if self.notes is None or self.renewed is None or self.is_sure():
             return
         try:

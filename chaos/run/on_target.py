@@ -38,6 +38,7 @@ from chaos.opensearch.administration import explicit_settings, reading
 from chaos.opensearch.foreign import CANARY
 from chaos.opensearch.views import administer
 from chaos.run import plan, reaching
+from chaos.run.helping import END, MAKE, end_helpers
 from chaos.run.keeper import PATIENCE_SECONDS, Keeper
 from chaos.run.noted import OPEN, NotedLedger, Notes, now, opening
 from chaos.run.options import ID_BYTES
@@ -580,6 +581,7 @@ class OnTarget:
         if self._by(HELPER):
             self._make_helpers()
         if self._by(SSH) or self._by(HELPER):
+            self.lab.hosts.may_begin = self.ledger.refuse_lost
             self.lab.hosts.take(self.ledger.run)
         if self._by(FIS):
             self._watching("fis", self._watch_fis, "what AWS FIS does cannot be seen any more").start()
@@ -592,14 +594,23 @@ class OnTarget:
     def _make_helpers(self) -> None:
         """Have a helper pod beside each pod that a fault may hit, until the run is over. Raises ChaosError."""
         run, nodes = self.ledger.run, hit_beside(self.lab, self.experiment, self.seed, self.offers)
-        both = Reversible(Move("helpers.make", {"run": run, "nodes": nodes}), Move("helpers.end", {"run": run}))
+        both = Reversible(Move(MAKE, {"run": run, "nodes": nodes}), Move(END, {"run": run}))
         made = self.ledger.intend("helpers", [both])
+        assert self.lab.helpers is not None
+        self.lab.helpers.wanted = partial(self._stands, made[0].number)
         unknown: list[Move] = []
         failed = apply_moves(self.lab, [both.move], unanswered=unknown.append)
         if not unknown:
             self.ledger.answered(made)
         if failed:
             raise FaultError("; ".join(failed), remedy="see docs/kubernetes.md, helper pods")
+
+    def _stands(self, number: int) -> bool:
+        """Whether an entry is not undone: the keeper undoes all of them when this process was stopped for a while."""
+        try:
+            return any(each.number == number for each in self.ledger.standing())
+        except (OSError, ValueError):  # the ledger is closed: the run is over
+            return False
 
     def _watching(self, name: str, watch: Callable[[], None], lost: str) -> threading.Thread:
         """A thread that watches until the run is over. An error of ours in it ends the run, told as ``lost``: a run
@@ -652,6 +663,10 @@ class OnTarget:
         if self._thread.ident is not None:
             self._thread.join()
 
+    def end_helpers(self) -> list[str]:
+        """No helper pod stays, whatever became of the undo of the others. What would not go, in words."""
+        return end_helpers(self.lab, self.ledger.moves())
+
     def marks(self) -> list[str]:
         """What of ours is still on the cluster's Toxiproxies and hosts, of those that this run has used; empty:
         nothing."""
@@ -673,7 +688,7 @@ class OnTarget:
                 found += self.lab.pods.left(made.__contains__)
             except ChaosError as error:
                 found.append(f"Kubernetes does not say whether anything of ours is left: {error.message}")
-        if self.lab.helpers is not None and any(move.operation == "helpers.make" for move in self.ledger.moves()):
+        if self.lab.helpers is not None and any(move.operation == MAKE for move in self.ledger.moves()):
             try:
                 found += self.lab.helpers.left(self.ledger.run)
             except ChaosError as error:

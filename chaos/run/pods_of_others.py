@@ -18,6 +18,7 @@ from chaos.definitions.selectors import candidates
 from chaos.faults.kinds.node import NodeIsolation
 from chaos.faults.moves import Move
 from chaos.kubernetes.seen import Pod, Seen
+from chaos.run.helping import END, MAKE
 from chaos.targets.existing.pods import Pods
 
 WATCH_SECONDS = 3.0
@@ -65,7 +66,9 @@ class OthersOnPods:
 
 
 def named(move: Move) -> list[str]:
-    """The nodes that a move is about. ``nodes`` of other moves is a number."""
+    """The nodes that a move hits. ``nodes`` of other moves is a number; a helper does nothing to the pod beside it."""
+    if move.operation in (MAKE, END):
+        return []
     node, nodes = move.arguments.get("node"), move.arguments.get("nodes")
     return [*([str(node)] if node is not None else []), *(nodes if isinstance(nodes, list | tuple) else ())]
 

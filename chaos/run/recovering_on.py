@@ -18,6 +18,7 @@ from chaos.history.controllers import LEDGER, NOTHING, SILENT_SECONDS
 from chaos.opensearch.administration import reading
 from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.views import administer
+from chaos.run.helping import end_helpers
 from chaos.run.noted import Lock, Notes, NotesGone
 from chaos.run.on_target import LEASE_SECONDS, RENEW_SECONDS
 from chaos.targets.existing import pods, rehearsing
@@ -95,22 +96,28 @@ def _undo_noted(cluster: ExistingTarget, notes: Notes, says: Callable[[str], Non
         begun = now.run if now is not None and now.run != (held.run if held is not None else None) else None
         # the faults of a run that has begun since are its own to undo
         left = [(run, entry) for run, entries in notes.standing().items() if run != begun for entry in entries]
-        problems, coming = [], list[str]()
+        problems, coming, unfinished = [], list[str](), set[str]()
         for run, entry in left:
+            if run in unfinished and entry.inverse is not None and entry.inverse.last:
+                continue  # by it the rest is undone when this is run again
             try:
+                entry.move.fence(cluster)
                 seen = None if entry.inverse is None else entry.inverse.apply(cluster)
                 if (why := on_its_way(cluster, entry, seen)) is not None:
                     coming.append(f"{why} (note {run}-{entry.number} in {notes.index})")
+                    unfinished.add(run)
                     continue
                 notes.undone(run, [entry.number])
             except NotOurs as error:  # nothing of ours is there under its name
                 if (why := on_its_way(cluster, entry, None)) is not None:  # ours may still come once theirs is gone
                     coming.append(f"{said(error)}; {why} (note {run}-{entry.number} in {notes.index})")
+                    unfinished.add(run)
                     continue
                 strange.append(f"{entry.inverse}: {said(error)}")
                 notes.undone(run, [entry.number])
             except ChaosError as error:
                 problems.append(f"{entry.inverse}: {said(error)}")
+                unfinished.add(run)
             else:
                 if entry.inverse is not None:
                     count += 1
@@ -122,7 +129,7 @@ def _undo_noted(cluster: ExistingTarget, notes: Notes, says: Callable[[str], Non
         if rounds == 1:
             says(f"a request may still be on its way: looking for {LOOKED_SECONDS:g} s whether it comes")
         time.sleep(LOOK_SECONDS)
-    problems += coming
+    problems += coming + end_helpers(cluster, [entry.move for run, entry in left if run in unfinished])
     if held is not None and not problems:
         notes.forget(held.run)
     say_given_up(cluster, says)

@@ -17,7 +17,8 @@ from chaos.faults.ledger import Registration, registrations, standing
 from chaos.faults.lifecycle import undo_entries
 from chaos.history import seal
 from chaos.run import commanding, noted, space
-from chaos.targets.existing.target import is_target
+from chaos.run.helping import end_helpers
+from chaos.targets.existing.target import is_target, names_target
 from chaos.targets.labs import kinds, sweep
 from chaos.targets.labs.base import BaseLab
 
@@ -39,14 +40,17 @@ NOTES = noted.FORGET
 """With it the moves that a run makes beside are known to whoever undoes them."""
 
 
+BY_NOTES = "undo by its notes: opensearch-chaos recover --on FILE"
+
+
 def _gone(registration: Registration, orphaned: set[str]) -> str | None:
     """What is to be said of a dead run whose ledger somebody removed, while what it was done to lives on."""
     if registration.ledger.is_file() or registration.lab in orphaned:
         return None  # a lab that goes away takes with it all that was done to it
-    if is_target(registration.lab):
-        remedy = "undo by its notes: opensearch-chaos recover --on FILE"
-    elif (paths.labs() / registration.lab).is_dir():
+    if (paths.labs() / registration.lab).is_dir() and not is_target(registration.lab):
         remedy = f"take the lab away: opensearch-chaos lab down {registration.lab}"
+    elif names_target(registration.lab):
+        remedy = BY_NOTES
     else:
         return None
     missing = f"run {registration.run}: its ledger {registration.ledger} is missing, so nothing says what to undo"
@@ -114,6 +118,10 @@ def recover(says: Callable[[str], None] = lambda _: None) -> Recovered:
                     if (paths.labs() / registration.lab).is_dir() or is_target(registration.lab):
                         result.problems.append(f"run {registration.run} on lab {registration.lab}: {error}")
                         continue
+                    if names_target(registration.lab):  # the cluster lives on, whatever became of our folder
+                        lost = f"run {registration.run}: nothing here says where its cluster {registration.lab} is"
+                        result.problems.append(f"{lost}; {BY_NOTES}, then delete {registration.file}")
+                        continue
                     entries = []  # the lab is gone, and with it all that was done to it
                 else:
                     mended, failed = mend(lab)
@@ -122,7 +130,8 @@ def recover(says: Callable[[str], None] = lambda _: None) -> Recovered:
                     with seal.going_on(registration.ledger.parent, seal.LEDGER, "recover", "it undid what was left"):
                         with suppress(ChaosError):  # then they are looked for as before
                             noted.settle_open(lab, ledger)
-                        failed += undo_entries(lab, ledger, entries, by_others=says)
+                        failed += undo_entries(lab, ledger, entries, by_others=says, fencing=True)
+                        failed += end_helpers(lab, ledger.moves())
                         ledger.close()
                     left = {entry.number for entry in standing(registration.ledger)}
                     result.problems += failed

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from chaos.base.errors import LabError
+from chaos.base.paths import write_json
 from chaos.base.waiting import wait_until
 from kubebox.plan import ZONES, Layout
 
 GONE_SECONDS = 15.0
+NOTED = "controllers.json"
+"""In the box's folder: by root of a hierarchy the controllers that it did not give to what is below it."""
 
 
 def hierarchies(mounts: str | None = None) -> dict[Path, str]:
@@ -27,6 +32,8 @@ def build(layout: Layout) -> None:
         for root, kind in hierarchies().items():
             for group in (root / layout.group, *(root / layout.group / zone for zone in ZONES)):
                 if kind == "cgroup2":
+                    if group.parent == root:
+                        _note(layout, root)
                     _delegate(group.parent)
                 group.mkdir(exist_ok=True)
                 for name in ("cpuset.cpus", "cpuset.mems"):
@@ -40,6 +47,32 @@ def _delegate(group: Path) -> None:
     """Version 2: what is below a group gets the controllers that the group has."""
     offered = (group / "cgroup.controllers").read_text().split()
     (group / "cgroup.subtree_control").write_text(" ".join(f"+{each}" for each in offered))
+
+
+def _note(layout: Layout, root: Path) -> None:
+    """Write down, before it is changed, which controllers a root has and does not give away."""
+    offered, given = ((root / f"cgroup.{name}").read_text().split() for name in ("controllers", "subtree_control"))
+    write_json(layout.folder / NOTED, {**_noted(layout), str(root): [each for each in offered if each not in given]})
+
+
+def _noted(layout: Layout) -> dict[str, list[str]]:
+    try:
+        return dict(json.loads((layout.folder / NOTED).read_text()))
+    except FileNotFoundError:
+        return {}
+
+
+def _give_back(layout: Layout) -> list[str]:
+    """Roots give away no more than before, but for what others have come to use; what would not go."""
+    problems = []
+    for root, controllers in _noted(layout).items():
+        for each in controllers:
+            try:
+                (Path(root) / "cgroup.subtree_control").write_text(f"-{each}")
+            except OSError as error:
+                if error.errno != errno.EBUSY:
+                    problems.append(f"controller {each} of {root}: {error.strerror}")
+    return problems
 
 
 def _all(layout: Layout) -> Iterator[Path]:
@@ -71,4 +104,6 @@ def remove(layout: Layout) -> list[str]:
                 group.rmdir()
         return not left(layout)
 
-    return [] if wait_until(gone, GONE_SECONDS, every=0.1) else [f"control group {each}" for each in left(layout)]
+    if not wait_until(gone, GONE_SECONDS, every=0.1):
+        return [f"control group {each}" for each in left(layout)]
+    return _give_back(layout)

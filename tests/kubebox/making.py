@@ -290,6 +290,13 @@ class Box:
         with paths.locked(self.lock()):
             return self._away()
 
+    def clear(self) -> list[str]:
+        """The same with what is left of one that was killed. Raises InvalidInput where it is up."""
+        with paths.locked(self.lock()):
+            if self.is_up():
+                raise InvalidInput(f"box '{self.name}' is up", remedy=f"python tests/kubebox --name {self.name} down")
+            return self._away()
+
     def _away(self) -> list[str]:
         layout = self.layout
 

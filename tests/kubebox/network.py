@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
 
 from chaos.base.errors import InvalidInput, LabError
 from chaos.base.netsock import Namespace, create_namespace
@@ -53,7 +55,7 @@ def build(layout: Layout) -> None:
             peer = {"ifname": "eth0", "net_ns_fd": layout.namespace(machine.zone)}
             route.link("add", ifname=machine.name, kind="veth", peer=peer)
             route.link("set", index=route.link_lookup(ifname=machine.name)[0], master=switch, state="up")
-    _host(control)
+    _host(layout, control)
     for machine in MACHINES_OF_ZONES:
         _machine(layout, machine.zone, str(machine.address))
 
@@ -71,12 +73,12 @@ def _machine(layout: Layout, zone: str, address: str) -> None:
         _to_pods(route, without=zone)
 
 
-def _host(control: str) -> None:
-    """This machine's port, by which it reaches the API server and pods."""
+def _host(layout: Layout, control: str) -> None:
+    """This machine's port, by which it reaches the API server and pods. Its alias says whose box it is of."""
     with IPRoute() as here:
         here.link("add", ifname=PORT, kind="veth", peer={"ifname": "host", "net_ns_fd": control})
         port = here.link_lookup(ifname=PORT)[0]
-        here.link("set", index=port, state="up")
+        here.link("set", index=port, state="up", ifalias=layout.prefix)
         here.addr("add", index=port, address=str(HOST), prefixlen=MACHINES.prefixlen)
         _to_pods(here)
     with network.netlink(control) as route:
@@ -93,10 +95,18 @@ def _to_pods(route: IPRoute, without: str = "") -> None:
 
 def remove(layout: Layout) -> None:
     """Take all namespaces away; with the control plane's goes this machine's port. Its processes are dead by then."""
-    ours = network.namespaces(layout.prefix)
-    for name in ours:
+    for name in network.namespaces(layout.prefix):
         network.remove(name)
-    if ours:
-        with IPRoute() as route:
-            for port in route.link_lookup(ifname=PORT):
+    with IPRoute() as route:
+        _remove_port(route, layout)
+
+
+def _remove_port(route: IPRoute, layout: Layout) -> None:
+    """That of another box stays."""
+    for port in route.link_lookup(ifname=PORT):
+        try:
+            if any(each.get_attr("IFLA_IFALIAS") == layout.prefix for each in route.get_links(port)):
                 route.link("del", index=port)
+        except NetlinkError as error:
+            if error.code != errno.ENODEV:  # it went with its other end
+                raise

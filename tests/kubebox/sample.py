@@ -239,7 +239,7 @@ def run(passed: float) -> int:
             if not mine:
                 raise LeftOut("another CI on this machine has the box")
             box = Box(NAME)
-            if box.is_left() and (problems := box.down()):  # of one that was killed
+            if box.is_left() and (problems := box.clear()):
                 raise LeftOut(problems[0])
             network.refuse_taken()
             return in_box(box, began + seconds)

@@ -289,6 +289,16 @@ def test_a_file_that_came_along_with_a_volume_is_removed_by_its_name(pod: Pod) -
     assert pod.call("sweep")["strays"] and list(pod.volume.iterdir()) == []
 
 
+def test_a_file_that_came_along_is_removed_though_the_node_does_not_start_on_its_full_volume(pod: Pod) -> None:
+    eventually(lambda: listens(pod))
+    pod.node.kill()
+    pod.node.wait()
+    for name in ("r1_f9", "r2_f9"):
+        (pod.volume / f"{PREFIX}{name}").write_bytes(b"filled")
+    assert "removed filler" in pod.call("undo", run="r1", id="f9")["says"]
+    assert [each.name for each in pod.volume.iterdir()] == [f"{PREFIX}r2_f9"]
+
+
 CONTAINER = "container"
 HUNGRY = "import sys, time; held = b'x' * (int(sys.argv[1]) << 20); print('up', flush=True); time.sleep(600)"
 

@@ -270,6 +270,34 @@ def test_a_data_folder_that_somebody_unmounted_is_left(host: Host, disk: Path) -
     assert answer["ok"] and "somebody else mounted or removed" in answer["steps"][0]["left"]
 
 
+def test_a_file_that_was_left_is_told_at_each_undo_until_it_is_gone(host: Host, disk: Path) -> None:
+    """The volume goes elsewhere, and comes back: nothing is clean meanwhile, and then it is."""
+    data, aside = str(host.root / "data"), host.folder / "aside"
+    aside.mkdir()
+    host.begun("disk.full", leave_bytes=MIB)
+    host.sh("mount", "--bind", data, str(aside))
+    host.sh("umount", data)
+    for _ in range(3):
+        answer = host.undo()
+        assert answer["ok"] and ".oschaos-r1_f1 may be on that file system" in answer["steps"][0]["left"]
+    host.sh("mount", "--bind", str(aside), data)
+    assert "removed filler" in host.undo()["says"] and list(disk.iterdir()) == []
+    assert host.undo()["steps"] == []
+
+
+def test_a_file_that_was_left_is_gone_once_others_have_removed_it(host: Host, disk: Path) -> None:
+    data, aside = str(host.root / "data"), host.folder / "aside"
+    aside.mkdir()
+    host.begun("disk.full", leave_bytes=MIB)
+    host.sh("mount", "--bind", data, str(aside))
+    host.sh("umount", data)
+    assert "left" in host.undo()["steps"][0]
+    host.sh("mount", "--bind", str(aside), data)
+    (disk / ".oschaos-r1_f1").unlink()
+    assert host.undo()["steps"] == [{"step": "filler", "gone": "no filler is there"}]
+    assert host.undo()["steps"] == []
+
+
 def test_read_only_where_nobody_writes_and_refused_else(host: Host, disk: Path) -> None:
     with (disk / "translog").open("w") as file:
         file.write("x")

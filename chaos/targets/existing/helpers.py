@@ -14,7 +14,7 @@ import json
 import subprocess
 import threading
 import zlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -147,8 +147,12 @@ class Helpers:
         self._pods, self._image = pods, image
         self.run = ""
         """The run whose helpers are used; empty: none, and none is made."""
+        self.wanted: Callable[[], bool] = lambda: True
+        """Whether the run is to have helpers still: another process may have ended them for it."""
         self._known: dict[str, str] = {}
         """Pod of a node → its helper's pod."""
+        self._ended: set[str] = set()
+        """Runs whose helpers are being ended, or are: looks that go on make none of them anew."""
         self._making: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
 
@@ -169,6 +173,8 @@ class Helpers:
     def make(self, run: str, nodes: Iterable[str]) -> None:
         """Have a helper beside the pod of each of these nodes. Idempotent. Raises FaultError, LabError."""
         self.run = run
+        with self._lock:
+            self._ended.discard(named(run))
         every = [self._pods.of_nodes[node] for node in nodes]
         with ThreadPoolExecutor(max(1, min(len(every), 16))) as pool:
             for each in [pool.submit(self.pod_beside, pod) for pod in every]:
@@ -177,30 +183,51 @@ class Helpers:
     def knows(self, pod: str) -> bool:
         return pod in self._known
 
-    def pod_beside(self, pod: str, *, anew: bool = False) -> str:
+    def pod_beside(self, pod: str, *, anew: bool = False, ending: bool = False) -> str:
         """The helper's pod beside a node's, made where there is none that runs. ``anew``: the one that is known does
-        not answer. Raises FaultError, LabError."""
+        not answer. ``ending``: it is asked for by the end of all of them. Raises FaultError, LabError."""
         with self._lock:
             making = self._making.setdefault(pod, threading.Lock())
         with making:
             if anew:
                 self._known.pop(pod, None)
             if pod not in self._known:
-                self._known[pod] = self._made(pod)
+                self._known[pod] = self._made(pod, ending=ending)
             return self._known[pod]
 
-    def _made(self, pod: str) -> str:
-        if not self.run:
+    def run_beside(
+        self, pod: str, command: list[str], within: float, *, anew: bool = True, ending: bool = False
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run a command in the helper beside a pod; where that is gone, once more in another one, but not without
+        ``anew``. What is run may be run twice: an id is begun once, and what is undone is undone."""
+        helper = self.pod_beside(pod, ending=ending) if anew else self._known.get(pod)
+        if helper is None:
+            raise LabError(f"no helper pod is beside {pod} now, and none is made for what is to begin there")
+        try:
+            return self.execute(helper, command, within)
+        except LabError:
+            if not anew:
+                raise
+            other = self.pod_beside(pod, anew=True, ending=ending)
+            if other == helper:
+                raise
+            return self.execute(other, command, within)
+
+    def _made(self, pod: str, *, ending: bool) -> str:
+        run = self.run  # once: a look that was left alone may still be here when another one is joined
+        if not run:
             raise LabError(f"no helper pod is beside {pod}: they are made when a run begins")
-        name, says = job_name(self.run, pod), "its Job has no pod yet: see kubectl describe job"
+        name, says = job_name(run, pod), "its Job has no pod yet: see kubectl describe job"
         helper: str | None = None
 
         def is_ready() -> bool:
             nonlocal says, helper
+            if not ending and (named(run) in self._ended or not self.wanted()):
+                raise LabError(f"no helper pod is made beside {pod}: those of run {run} are ended")
             found = self._read(name)
             if found is None:
-                self._create(name, pod)
-            elif _run_of(found) != named(self.run):
+                self._create(name, run, pod)
+            elif _run_of(found) != named(run):
                 raise FaultError(f"Job {name} is there and is none of this run", remedy="see who made it")
             elif _is_over(found):  # also one whose pod was killed a moment ago: its controller takes a while to say so
                 self._delete(name, found["metadata"]["uid"])
@@ -227,12 +254,12 @@ class Helpers:
                 return None
             raise
 
-    def _create(self, name: str, pod: str) -> None:
+    def _create(self, name: str, run: str, pod: str) -> None:
         known = {each: node for node, each in self._pods.of_nodes.items()}
         there = self._pods.pod(known[pod])
         if there is None or there.machine is None:
             raise FaultError(f"pod {pod} is on no machine, so no helper pod can be beside it")
-        body = job(name, self.run, known[pod], there, self._image)
+        body = job(name, run, known[pod], there, self._image)
         try:
             self._client.call("BatchV1Api", "create_namespaced_job", self._space, body, changes=True)
         except Refused as error:
@@ -258,13 +285,29 @@ class Helpers:
     # ---- their end -----------------------------------------------------------------------------------------
 
     def end(self, run: str) -> None:
-        """Delete all helpers of a run, each by its uid, and see that they are gone. Raises FaultError where a fault of
-        the run still stands beside one; LabError where one does not go."""
+        """Delete all helpers of a run, each by its uid, and see that they are gone; from here on none is made anew.
+        Raises FaultError where a fault of the run still stands beside one; LabError where one does not go. Then they
+        are made anew as before."""
+        with self._lock:
+            self._ended.add(named(run))
+            making = list(self._making.values())
+        for each in making:  # what makes one just now has made it by then, or sees that it is over
+            with each:
+                pass
+        try:
+            self._end(run)
+        except BaseException:
+            self._ended.discard(named(run))  # what is to be undone may need another one
+            raise
+
+    def _end(self, run: str) -> None:
         self.run = run
         listed = self._listed(run)
-        for pod in self._pods.of_nodes.values():
-            if (uid := listed.get(job_name(run, pod))) is not None:
-                self._refuse_standing(pod, run, uid)
+        found = {pod: listed.get(job_name(run, pod)) for pod in self._pods.of_nodes.values()}
+        beside = [(pod, uid) for pod, uid in found.items() if uid is not None]
+        with ThreadPoolExecutor(max(1, len(beside))) as pool:  # one that does not come is waited for beside the others
+            for done in [pool.submit(self._refuse_standing, pod, run, uid) for pod, uid in beside]:
+                done.result()
         for name, uid in self._listed(run).items():
             self._delete(name, uid, wait=False)
         if not wait_until(lambda: not self._listed(run), GONE_SECONDS, every=0.25):
@@ -277,11 +320,12 @@ class Helpers:
         when it ends. Where none can be, what the first one made has ended by its dead-man."""
         if not any(_state(each)[0] for each in self._pods_of(job_name(run, pod), uid)):
             try:
-                self.pod_beside(pod, anew=True)
+                self.pod_beside(pod, anew=True, ending=True)
             except ChaosError as error:
                 LOG.info("beside %s: %s", pod, error)
                 return
-        done = Beside(self, f"{BESIDE}{pod}").ask("state", json.dumps({"run": named(run)}).encode(), LOOK_SECONDS)
+        asked = json.dumps({"run": named(run)})
+        done = self.run_beside(pod, [*PYTHON, CALL, "state", asked], LOOK_SECONDS, ending=True)
         try:
             active = json.loads(done.stdout)["active"]
         except (ValueError, LookupError, TypeError):
@@ -332,29 +376,19 @@ class Beside:
         except ChaosError:
             return False
 
-    def digest(self) -> tuple[str | None, str]:
-        done = self._run([*PYTHON, DIGEST], LOOK_SECONDS)
+    def digest(self, *, anew: bool = True) -> tuple[str | None, str]:
+        done = self._helpers.run_beside(self._pod, [*PYTHON, DIGEST], LOOK_SECONDS, anew=anew)
         found = done.stdout.decode(errors="replace").strip()
         return (found if done.returncode == 0 else None), done.stderr.decode(errors="replace")[-300:]
 
     def ask(self, verb: str, asked: bytes, within: float) -> subprocess.CompletedProcess[bytes]:
-        return self._run([*PYTHON, CALL, verb, asked.decode()], within)
+        # one that was ended has taken its folder along, and with it which ids were undone, and the token
+        anew = verb != "begin"
+        return self._helpers.run_beside(self._pod, [*PYTHON, CALL, verb, asked.decode()], within, anew=anew)
 
     def read(self, paths: Collection[str]) -> dict[str, str]:
-        done = self._run([*READ, *paths], LOOK_SECONDS)
+        done = self._helpers.run_beside(self._pod, [*READ, *paths], LOOK_SECONDS)
         return told(done.stdout.decode(errors="replace"), paths)
-
-    def _run(self, command: list[str], within: float) -> subprocess.CompletedProcess[bytes]:
-        """In the helper that there is; where it is gone, once more in another one. All that is run may be run twice:
-        an id is begun once, and what is undone is undone."""
-        helper = self._helpers.pod_beside(self._pod)
-        try:
-            return self._helpers.execute(helper, command, within)
-        except LabError:
-            other = self._helpers.pod_beside(self._pod, anew=True)
-            if other == helper:
-                raise
-            return self._helpers.execute(other, command, within)
 
     def close(self) -> None:
         return

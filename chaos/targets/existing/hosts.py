@@ -84,12 +84,14 @@ class Reach(Protocol):
 
     def answers(self) -> bool: ...
 
-    def digest(self) -> tuple[str | None, str]:
-        """SHA-256 of the program there, in hex; None, and what was said, where it cannot be read."""
+    def digest(self, *, anew: bool = True) -> tuple[str | None, str]:
+        """SHA-256 of the program there, in hex; None, and what was said, where it cannot be read. Without ``anew``
+        nothing is made there for it."""
         ...
 
     def ask(self, verb: str, asked: bytes, within: float) -> subprocess.CompletedProcess[bytes]:
-        """What the program there says to one request. Raises LabError where it could not be asked."""
+        """What the program there says to one request. For ``begin`` nothing is made there. Raises LabError where it
+        could not be asked."""
         ...
 
     def read(self, paths: Collection[str]) -> dict[str, str]:
@@ -163,7 +165,7 @@ class Ssh:
         except ChaosError:
             return False
 
-    def digest(self) -> tuple[str | None, str]:
+    def digest(self, *, anew: bool = True) -> tuple[str | None, str]:
         done = self.run("sha256sum", PROGRAM, within=LOOK_SECONDS * 2)
         found = done.stdout.decode(errors="replace").split()
         return (found[0] if done.returncode == 0 and found else None), last_line(done.stderr)
@@ -235,6 +237,8 @@ class Hosts:
     ) -> None:
         self.of_nodes = dict(of_nodes)
         self.run, self.token = "", 0
+        self.may_begin: Callable[[], None] = lambda: None
+        """Raises ChaosError where the run must begin nothing more."""
         self._config, self._wanted, self._others = config, folder, others
         self._folder: Path | None = None
         self._temporary: weakref.finalize[..., Hosts] | None = None
@@ -244,6 +248,8 @@ class Hosts:
         """(node, id) → its ttl, of what is to be extended."""
         self._begun: dict[tuple[str, str], int] = {}
         """(node, id) → how often."""
+        self._outranked: dict[str, int] = {}
+        """Node → the token of a run that must make nothing more on its host."""
         self._seen: dict[str, tuple[float, dict[str, Any]]] = {}
         self._groups: dict[str, Mapping[str, Any]] = {}
         self._looking: dict[str, threading.Lock] = {}
@@ -308,10 +314,11 @@ class Hosts:
 
     # ---- the program ----------------------------------------------------------------------------
 
-    def verify(self, node: str) -> None:
-        """Raises FaultError where the program on this node's host is not this version's."""
+    def verify(self, node: str, *, anew: bool = True) -> None:
+        """Raises FaultError where the program on this node's host is not this version's. ``anew``: as for
+        :meth:`Reach.digest`."""
         there = self.of(node)
-        found, said = there.digest()
+        found, said = there.digest(anew=anew)
         if found is None:
             raise FaultError(
                 f"{PROGRAM} cannot be read on {there.destination}: {said}",
@@ -359,16 +366,23 @@ class Hosts:
         highest = max(int(facts["token"]) for facts in _each(self.facts, nodes))
         self.token = ((highest >> DRAWN_BITS) + 1 << DRAWN_BITS) | secrets.randbelow(1 << DRAWN_BITS)
 
-        def show(node: str) -> None:
-            # of nothing that is active: what stays of it is the token
-            asked = {"run": self.run, "id": "token", "token": self.token, "ttl": TTL_SECONDS}
-            try:
-                self.call(node, "extend", asked)
-            except FaultError as error:
-                if "not active" not in error.message:
-                    raise
+        _each(lambda node: self._show(node, self.run, self.token), nodes)
 
-        _each(show, nodes)
+    def _show(self, node: str, run: str, token: int) -> None:
+        """Let a node's host see a token. Raises as :meth:`call`, where it has seen a higher one too."""
+        # of nothing that is active: what stays of it is the token
+        asked = {"run": run, "id": "token", "token": token, "ttl": TTL_SECONDS}
+        try:
+            self.call(node, "extend", asked)
+        except FaultError as error:
+            if "not active" not in error.message:
+                raise
+
+    def outrank(self, node: str, token: int) -> None:
+        """When next something is undone on this node's host, who has this token can begin and extend nothing more
+        there: the host sees the next number, which is above no token that was taken since."""
+        with self._lock:
+            self._outranked[node] = token + 1
 
     def one_each(self) -> list[str]:
         """A node of each host that can be asked now."""
@@ -377,8 +391,9 @@ class Hosts:
 
     def begin(self, node: str, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Make a fault, and extend it from here on. A host takes each id once; what is made again gets one of its own.
-        Raises as :meth:`call`."""
-        self.verify(node)
+        Where others may have ended what was there for this run, nothing is made for it. Raises as :meth:`call`."""
+        self.may_begin()
+        self.verify(node, anew=False)
         with self._lock:
             times = self._begun[node, asked["id"]] = self._begun.get((node, asked["id"]), 0) + 1
         id = asked["id"] if times == 1 else f"{asked['id']}{AGAIN}{times}"
@@ -401,6 +416,11 @@ class Hosts:
                 self._active.pop((node, id if number == 1 else f"{id}{AGAIN}{number}"), None)
         left = self._undo(node, run, id if times <= 1 else f"{id}{AGAIN}{times}")
         if not times:  # another process has begun it, who knows how often: asked only once the first is told to end
+            with self._lock:
+                token = self._outranked.pop(node, None)
+            if token is not None:
+                with suppress(ChaosError):  # it has seen a higher one, or has no room for it: undoing needs none
+                    self._show(node, run, token)
             active = self.call(node, "state", {"run": run})["active"]
             for each in active:
                 if str(each["id"]).startswith(f"{id}{AGAIN}"):

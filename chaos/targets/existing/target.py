@@ -60,9 +60,14 @@ def folder_of(name: str) -> Path:
     return paths.state() / "targets" / name
 
 
+def names_target(id: str) -> bool:
+    """Whether an id is one of a cluster that exists, by its name alone."""
+    return id.startswith(PREFIX)
+
+
 def is_target(id: str) -> bool:
-    """Whether an id is one of a cluster that exists and that a run was on."""
-    return id.startswith(PREFIX) and (folder_of(id.removeprefix(PREFIX)) / "target.json").is_file()
+    """Whether an id is one of a cluster that exists, and where that is is written down here."""
+    return names_target(id) and (folder_of(id.removeprefix(PREFIX)) / "target.json").is_file()
 
 
 def unreached(id: str, seconds: float = 3.0) -> str | None:

@@ -155,6 +155,35 @@ def test_an_inject_that_fails_half_way_is_undone(lab: FakeLab, ledger: Ledger, l
     assert log.of("fault.in_effect") == []
 
 
+def test_of_faults_that_begin_together_one_that_is_refused_leaves_nothing_written_down(
+    ledger: Ledger, lifecycle: Lifecycle
+) -> None:
+    def refused(lab: Any) -> Any:
+        raise FaultError("a budget allows no eviction")
+
+    first = a_fault("f1", [block("a-data", "c-data")])
+    second = replace(a_fault("f2", [block("b-data", "c-data")]), read=refused)
+    with pytest.raises(FaultError, match="no eviction"):
+        lifecycle.inject(first, second)
+    assert standing(ledger.path) == [] and lifecycle.active == []
+
+
+def test_of_faults_that_begin_together_what_was_written_down_is_known_not_to_be_sent(
+    ledger: Ledger, lifecycle: Lifecycle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    intend = ledger.intend
+
+    def full(fault: str, moves: Any) -> Any:
+        if fault == "f2":
+            raise FaultError("no space: nothing is injected")
+        return intend(fault, moves)
+
+    monkeypatch.setattr(ledger, "intend", full)
+    with pytest.raises(FaultError, match="no space"):
+        lifecycle.inject(*(a_fault(id, [block("a-data", peer)]) for id, peer in (("f1", "b-data"), ("f2", "c-data"))))
+    assert [(each.fault, each.answered) for each in standing(ledger.path)] == [("f1", True)]
+
+
 @pytest.mark.parametrize("evidence", [FakeEvidence(effect=False), FakeEvidence(before=False)])
 def test_what_is_not_proven_is_not_claimed(
     lab: FakeLab, log: Log, lifecycle: Lifecycle, evidence: FakeEvidence

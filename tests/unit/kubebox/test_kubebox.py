@@ -8,9 +8,11 @@ import json
 import tarfile
 from ipaddress import IPv4Network
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Self
 
 import pytest
-from kubebox import api, cli, groups, images, making, manifests, parts, plan
+from kubebox import api, cli, groups, images, making, manifests, network, parts, plan
 from kubebox.manifests import ORDERED, PARALLEL, Options
 from kubebox.plan import MACHINES, MACHINES_OF_ZONES, SERVICES, Layout
 
@@ -354,3 +356,90 @@ def test_a_box_has_a_plain_name(name: str) -> None:
 def test_no_boxs_namespaces_are_taken_for_anothers() -> None:
     one, other = making.Box("a").layout, making.Box("a-b").layout
     assert not [name for name in other.namespaces if name.startswith(one.prefix)]
+
+
+# ---- what is this machine's ------------------------------------------------------------------------------------------
+
+
+class Routes:
+    """This machine's links: by name, with their aliases."""
+
+    def __init__(self, **aliases: str) -> None:
+        self.aliases = aliases
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def link_lookup(self, ifname: str) -> list[int]:
+        return [list(self.aliases).index(ifname)] if ifname in self.aliases else []
+
+    def get_links(self, index: int) -> list[Any]:
+        alias = list(self.aliases.values())[index]
+        return [SimpleNamespace(get_attr=lambda name: alias if name == "IFLA_IFALIAS" else None)]
+
+    def link(self, command: str, **given: Any) -> None:
+        if command == "add":
+            self.aliases[given["ifname"]] = ""
+        elif command == "set" and "ifalias" in given:
+            self.aliases[list(self.aliases)[given["index"]]] = given["ifalias"]
+        elif command == "del":
+            self.aliases.pop(list(self.aliases)[given["index"]])
+
+    def addr(self, *_: object, **__: object) -> None: ...
+
+    route = addr
+
+
+@pytest.mark.parametrize(("whose", "stays"), [(LAYOUT.prefix, False), ("kubebox.another.", True), ("", True)])
+def test_this_machines_port_goes_with_the_box_that_it_is_of(
+    monkeypatch: pytest.MonkeyPatch, whose: str, stays: bool
+) -> None:
+    here = Routes(**{plan.PORT: whose})
+    removed: list[str] = []
+    monkeypatch.setattr(network, "IPRoute", lambda: here)
+    monkeypatch.setattr(network.network, "namespaces", lambda prefix: [f"{prefix}a"])
+    monkeypatch.setattr(network.network, "remove", removed.append)
+    network.remove(LAYOUT)
+    assert (plan.PORT in here.aliases) is stays and removed == [f"{LAYOUT.prefix}a"]
+
+
+def test_the_port_says_from_its_beginning_whose_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = Routes()
+    monkeypatch.setattr(network, "IPRoute", lambda: here)
+    monkeypatch.setattr(network.network, "netlink", lambda name: Routes(switch="", host=""))
+    network._host(LAYOUT, "control")
+    assert here.aliases == {plan.PORT: LAYOUT.prefix}
+
+
+def test_a_root_of_control_groups_gives_away_in_the_end_what_it_gave_before(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    root, layout, wrote = tmp_path / "cgroup", Layout("t", tmp_path / "box"), list[str]()
+    for folder in (root, layout.folder):
+        folder.mkdir()
+    (root / "cgroup.controllers").write_text("cpuset cpu memory\n")
+    (root / "cgroup.subtree_control").write_text("memory\n")
+
+    def write_text(path: Path, text: str) -> None:
+        assert path == root / "cgroup.subtree_control"
+        wrote.append(text)
+
+    groups._note(layout, root)
+    monkeypatch.setattr(Path, "write_text", write_text)
+    groups._delegate(root)
+    monkeypatch.setattr(groups, "hierarchies", lambda: {root: "cgroup2"})
+    assert groups.remove(layout) == []
+    assert wrote == ["+cpuset +cpu +memory", "-cpuset", "-cpu"]
+
+
+def test_a_box_that_is_up_is_not_cleared_away(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    box, gone = making.Box("ci"), list[str]()
+    monkeypatch.setattr(box, "lock", lambda: tmp_path / "lock")
+    monkeypatch.setattr(box, "_away", lambda: gone.append("away") or [])
+    monkeypatch.setattr(box, "is_up", lambda: True)
+    with pytest.raises(InvalidInput, match="box 'ci' is up"):
+        box.clear()
+    monkeypatch.setattr(box, "is_up", lambda: False)
+    assert box.clear() == [] and gone == ["away"]

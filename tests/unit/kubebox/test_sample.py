@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import psutil
@@ -20,7 +21,7 @@ from kubebox import making, parts, sample
 from kubebox.sample import LeftOut
 
 from chaos.base import paths
-from chaos.base.errors import Exit, MissingPrerequisite
+from chaos.base.errors import Exit, InvalidInput, MissingPrerequisite
 
 PLAIN = dict(os.environ)
 
@@ -151,6 +152,24 @@ def test_one_plain_line_says_why_and_nothing_is_begun(
     assert sample.run(3500.0) == sample.UNAVAILABLE
     (line,) = capsys.readouterr().out.splitlines()
     assert "58 of 60 minutes have passed" in line
+
+
+def test_a_box_of_that_name_that_is_up_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Up(Box):
+        def clear(self) -> list[str]:
+            raise InvalidInput("box 'ci' is up")
+
+    up = Up()
+    up.there = True
+    monkeypatch.setattr(sample, "refuse", lambda: None)
+    monkeypatch.setattr(parts, "are_built", lambda: True)
+    monkeypatch.setattr(sample.paths, "locked", lambda *_, **__: nullcontext(True))
+    monkeypatch.setattr(sample, "Box", lambda name: up)
+    monkeypatch.setattr(sample, "in_box", lambda *_: pytest.fail("it is begun"))  # never a real one
+    assert sample.run(0.0) == sample.UNAVAILABLE and up.there
+    assert capsys.readouterr().out == "left out: the tests of the Kubernetes box: box 'ci' is up\n"
 
 
 def test_whether_it_is_built_is_seen_in_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import base64
 import json
 import subprocess
 import sys
+import threading
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -25,12 +26,15 @@ from chaos.commands.on_kubernetes import Where
 from chaos.definitions.existing import load_existing
 from chaos.faults.fault import Fault
 from chaos.faults.kinds.node import NamesEvidence
+from chaos.faults.ledger import Entry, Ledger, standing
+from chaos.faults.lifecycle import undo_entries
 from chaos.faults.moves import Move, Reversible
 from chaos.hosts import oschaos_host
 from chaos.kubernetes import rights
 from chaos.providers.helper import PROVIDER, OutOfMemory, Unready
 from chaos.registry import FAULTS, PROVIDERS, load_experiment, ready
-from chaos.run import on_target
+from chaos.run import keeper, on_target, recovering_on
+from chaos.run.closing import Closing
 from chaos.run.noted import NotedLedger
 from chaos.run.on_target import OnTarget
 from chaos.targets.existing import helpers, mapping
@@ -49,12 +53,14 @@ MANAGER = f"{SETS[0]}-1"
 
 
 class Programs:
-    """The program for faults in each helper, as far as its callers see it. ``standing``: intents by pod."""
+    """The program for faults in each helper, as far as its callers see it. ``standing``: intents by pod; ``refused``:
+    why, by verb."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
         self.asked: list[tuple[str, str, dict[str, Any]]] = []
         self.standing: dict[str, list[str]] = {}
+        self.refused: dict[str, str] = {}
         self.digest = digest()
         server.executes = self.run
 
@@ -66,6 +72,8 @@ class Programs:
         verb, asked = command[4], json.loads(command[5])
         beside = self.server.pods[pod]["metadata"]["labels"][helpers.NODE]
         self.asked.append((verb, beside, asked))
+        if verb in self.refused:
+            return 0, json.dumps({"ok": False, "why": self.refused[verb]}).encode()
         active = [{"intent": each, "node": beside} for each in self.standing.get(beside, [])]
         told = {"ok": True, "token": 7, "steps": [], "active": active, "nodes": {beside: {"state": "S"}}}
         return 0, json.dumps(told).encode()
@@ -234,12 +242,288 @@ def test_a_helper_that_is_dead_and_whose_machine_is_gone_too_holds_nothing_up(
     lab: ExistingTarget, there: Server, programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert lab.helpers is not None
-    monkeypatch.setattr(helpers, "READY_SECONDS", 0.3)
     lab.helpers.make(RUN, [DATA])
+    monkeypatch.setattr(helpers, "READY_SECONDS", 0.3)
     there.fail_job(helpers.job_name(RUN, DATA))
     there.starts = False
     lab.helpers.end(RUN)
     assert not there.jobs and not programs.asked
+
+
+def test_a_look_that_goes_on_after_the_end_of_helpers_makes_none(
+    lab: ExistingTarget, there: Server, programs: Programs
+) -> None:
+    assert lab.helpers is not None
+    lab.helpers.make(RUN, [DATA])
+    lab.helpers.end(RUN)
+    lab.hosts.of(DATA).join(RUN)
+    with pytest.raises(LabError, match=f"no helper pod is made beside {DATA}: those of run {RUN} are ended"):
+        lab.hosts.process(DATA)
+    assert not there.jobs and len(posts(there)) == 1
+    lab.helpers.make("another-run-2", [DATA])
+    assert lab.hosts.process(DATA) == {"state": "S"}
+
+
+def test_the_end_leaves_no_gap_in_which_a_look_makes_a_helper_anew(
+    lab: ExistingTarget, there: Server, programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look has seen the old Job go; the end comes before it makes the next one."""
+    assert lab.helpers is not None
+    lab.helpers.make(RUN, [DATA])
+    there.fail_job(helpers.job_name(RUN, DATA))
+    gap, go, delete = threading.Event(), threading.Event(), helpers.Helpers._delete
+    said: list[str] = []
+
+    def waits(self: Any, *given: Any, **named: Any) -> None:
+        delete(self, *given, **named)
+        if threading.current_thread() is look:
+            gap.set()
+            assert go.wait(30)
+
+    def looks() -> None:
+        try:
+            lab.hosts.process(DATA)
+        except LabError as error:
+            said.append(error.message)
+
+    monkeypatch.setattr(helpers.Helpers, "_delete", waits)
+    look, end = threading.Thread(target=looks), threading.Thread(target=lab.helpers.end, args=(RUN,))
+    look.start()
+    assert gap.wait(30) and not there.jobs
+    end.start()
+    end.join(0.5)
+    go.set()
+    for each in (look, end):
+        each.join(30)
+        assert not each.is_alive()
+    assert not there.jobs and len(posts(there)) == 1 and "are ended" in said[0]
+
+
+def test_after_an_end_that_was_refused_a_helper_is_made_anew_as_before(
+    lab: ExistingTarget, there: Server, programs: Programs
+) -> None:
+    """What stands is to be undone."""
+    assert lab.helpers is not None
+    lab.helpers.make(RUN, [DATA])
+    programs.standing[DATA] = ["network.drop"]
+    with pytest.raises(FaultError, match="still stands"):
+        lab.helpers.end(RUN)
+    there.fail_job(helpers.job_name(RUN, DATA))
+    assert lab.hosts.process(DATA) == {"state": "S"} and len(posts(there)) == 2
+
+
+def test_helpers_that_do_not_come_are_waited_for_at_the_same_time(
+    lab: ExistingTarget, there: Server, programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert lab.helpers is not None
+    lab.helpers.make(RUN, [DATA, OTHER])
+    for pod in (DATA, OTHER):
+        there.fail_job(helpers.job_name(RUN, pod))
+    both = threading.Barrier(2)
+
+    def never(self: Any, pod: str, **_: Any) -> str:
+        both.wait(30)
+        raise FaultError("it is not ready")
+
+    monkeypatch.setattr(helpers.Helpers, "pod_beside", never)
+    lab.helpers.end(RUN)
+    assert not there.jobs and not both.broken
+
+
+# ---- processes that do not know of each other --------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(lab: ExistingTarget, programs: Programs, state: Path) -> OnTarget:
+    """One whose helper is there."""
+    made = of_run(lab, state)
+    made._make_helpers()
+    return made
+
+
+def paused(token: int = 7) -> Reversible:
+    """A node that is paused by its helper."""
+    what = {"node": DATA, "run": named(RUN), "id": "f1-0"}
+    begun = {**what, "token": token, "intent": "node.pause", "asked": {}}
+    return Reversible(Move("host.begin", begun), Move("host.undo", what))
+
+
+def by_the_keeper(run: OnTarget, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """The keeper undoes the run, in a process that knows nothing of its helpers."""
+    other = ExistingTarget(run.lab.target, run.lab.topology)
+    monkeypatch.setattr("chaos.targets.labs.kinds.attach", lambda id: other)
+    monkeypatch.setattr(keeper, "unreached", lambda id: None)
+    monkeypatch.setattr(keeper.time, "sleep", lambda _: None)
+    return keeper.undo(run.ledger.path, run.lab.id, lambda says: None)
+
+
+def test_a_runner_that_was_stopped_makes_no_helper_once_its_keeper_has_ended_them(
+    run: OnTarget, there: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert by_the_keeper(run, monkeypatch) and not there.jobs
+    with pytest.raises(LabError, match="are ended"):
+        run.lab.hosts.process(DATA)
+    assert not there.jobs and len(posts(there)) == 1
+    run.ledger.close()
+    with pytest.raises(LabError, match="are ended"):
+        run.lab.hosts.process(DATA)
+
+
+def test_at_the_end_of_a_run_no_helper_stays_whatever_its_ledger_says(run: OnTarget, there: Server) -> None:
+    (entry,) = run.ledger.standing()
+    run.ledger.note(entry, "undone")
+    assert there.jobs and run.end_helpers() == [] and not there.jobs
+
+
+def test_helpers_are_ended_before_it_is_looked_what_is_left() -> None:
+    order: list[str] = []
+
+    def step(name: str, answer: Any) -> Any:
+        return lambda *_, **__: order.append(name) or answer
+
+    target = SimpleNamespace(
+        undone=step("undone", None), end_helpers=step("end helpers", ["a"]), marks=step("marks", ["b"]),
+        by_hooks=lambda: False, end=step("end", None),
+    )  # fmt: skip
+    ledger = SimpleNamespace(standing=list, undone_by_others=lambda *_: {})
+    closing = SimpleNamespace(
+        stage=lambda _: None, end_instruments=lambda *_: None, keep_logs=lambda: None, identity=None, driver=None,
+        lab=SimpleNamespace(write_logs=lambda: None), own_lab=False, there=target, ledger=ledger, dirt=[], indices=[],
+    )  # fmt: skip
+    Closing.lab_away(closing)  # type: ignore[arg-type]
+    assert order == ["undone", "end helpers", "marks", "end"] and closing.dirt == ["a", "b"]
+
+
+def test_a_keeper_that_undoes_what_stands_leaves_no_helper_that_it_made_for_that(
+    run: OnTarget, there: Server, programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (entry,) = run.ledger.standing()
+    run.ledger.intend("f1", [paused()])
+    run.lab.helpers.end(RUN)  # type: ignore[union-attr]
+    run.ledger.note(entry, "undone")
+    assert by_the_keeper(run, monkeypatch)
+    assert "undo" in [verb for verb, *_ in programs.asked] and len(posts(there)) == 2
+    assert not there.jobs and run.ledger.standing() == []
+
+
+def test_while_something_is_left_its_helper_stays_and_goes_when_the_keeper_gives_up(
+    run: OnTarget, there: Server, programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.ledger.intend("f1", [paused()])
+    programs.refused["undo"] = "not undone yet"
+    (failure,) = undo_entries(run.lab, run.ledger, run.ledger.standing())
+    assert "not undone yet" in failure and there.jobs
+    monkeypatch.setattr(keeper, "PATIENCE_SECONDS", -1.0)
+    assert not by_the_keeper(run, monkeypatch)
+    assert not there.jobs and {each.fault for each in run.ledger.standing()} == {"f1", "helpers"}
+
+
+def noted(run: OnTarget, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[int], ExistingTarget]:
+    """``recover --on`` on another machine: its problems, and the entries whose notes it forgets."""
+    monkeypatch.setattr(recovering_on, "say_given_up", lambda *_: None)
+    cluster, forgotten = ExistingTarget(run.lab.target, run.lab.topology), list[int]()
+    notes = SimpleNamespace(
+        exists=lambda: True, lock=lambda: None, index=".notes", undone=lambda run, numbers: forgotten.extend(numbers),
+        standing=lambda: {RUN: [each for each in run.ledger.standing() if each.number not in forgotten]},
+    )  # fmt: skip
+    _, problems = recovering_on._undo_noted(cluster, notes, lambda _: None)  # type: ignore[arg-type]
+    return problems, forgotten, cluster
+
+
+def test_a_recovery_from_elsewhere_leaves_no_helper_for_what_it_cannot_undo_and_can_be_repeated(
+    run: OnTarget, there: Server, programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.ledger.answered(run.ledger.intend("f1", [paused()]))
+    programs.refused["undo"] = "not undone yet"
+    (problem,), forgotten, _ = noted(run, monkeypatch)
+    assert "not undone yet" in problem and forgotten == [] and not there.jobs
+    programs.refused.clear()
+    assert noted(run, monkeypatch)[:2] == ([], [1, 0]) and not there.jobs
+
+
+def test_nothing_is_begun_in_a_helper_that_was_made_for_it(
+    lab: ExistingTarget, there: Server, programs: Programs
+) -> None:
+    """Another machine has undone the id and ended the helper; a new one knows nothing of that."""
+    assert lab.helpers is not None
+    lab.helpers.make(RUN, [DATA])
+    there.end_job(helpers.job_name(RUN, DATA))
+    begun = {"run": named(RUN), "id": "f1-0", "token": 7, "intent": "node.pause", "node": DATA}
+    with pytest.raises(LabError):
+        lab.hosts.begin(DATA, begun)
+    lab.helpers._known.clear()
+    with pytest.raises(LabError, match="none is made for what is to begin"):
+        lab.hosts.begin(DATA, begun)
+    assert not there.jobs and not programs.asked
+    assert lab.hosts.process(DATA) == {"state": "S"}, "for a look one is made"
+    lab.hosts.begin(DATA, begun)
+    lab.hosts.close()
+    assert programs.asked[-1][:2] == ("begin", DATA)
+
+
+@pytest.mark.parametrize("who", ["keeper", "recover --on"])
+def test_who_undoes_a_run_keeps_it_from_beginning_anything_more(
+    run: OnTarget, programs: Programs, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    run.ledger.answered(run.ledger.intend("f1", [paused(token=9 << 40)]))
+    assert by_the_keeper(run, monkeypatch) if who == "keeper" else noted(run, monkeypatch)[0] == []
+    first, second, *_ = [(verb, asked.get("token")) for verb, _, asked in programs.asked]
+    assert (first, second) == (("undo", None), ("extend", (9 << 40) + 1))
+
+
+def test_a_run_that_undoes_its_own_faults_keeps_its_token(run: OnTarget, programs: Programs) -> None:
+    run.ledger.intend("f1", [paused()])
+    assert undo_entries(run.lab, run.ledger, run.ledger.standing()) == []
+    assert "extend" not in [verb for verb, *_ in programs.asked]
+
+
+def test_a_run_asks_whether_it_holds_the_cluster_before_it_begins_anything_beside_a_pod(
+    lab: ExistingTarget, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = beginning(lab, state, monkeypatch)
+    run.begin(state)
+    run.undone()
+    assert run.lab.hosts.may_begin == run.ledger.refuse_lost
+
+
+class Undone(Ledger):
+    """All of it was undone by another machine since, which has forgotten the notes."""
+
+    def undone_by_others(self, lab: Any, entries: Any) -> dict[int, str]:
+        return {entry.number: "its note is gone" for entry in entries}
+
+
+def taken_over(run: OnTarget) -> tuple[Undone, list[Entry]]:
+    run.ledger.intend("f1", [paused()])
+    ledger = Undone(run.ledger.path)
+    return ledger, ledger.standing()
+
+
+def test_a_run_that_was_undone_by_others_takes_back_what_it_may_have_begun_late(
+    run: OnTarget, there: Server, programs: Programs
+) -> None:
+    ledger, entries = taken_over(run)
+    failures = undo_entries(run.lab, ledger, entries)
+    assert len(failures) == 2 and all("its note is gone" in each for each in failures)
+    assert programs.asked[0] == ("undo", DATA, {"run": named(RUN), "id": "f1-0"})
+    assert not there.jobs and standing(ledger.path) == []
+
+
+def test_what_a_run_may_have_begun_late_and_does_not_go_is_tried_again(
+    run: OnTarget, there: Server, programs: Programs
+) -> None:
+    programs.refused["undo"] = "not undone yet"
+    ledger, entries = taken_over(run)
+    (failure,) = undo_entries(run.lab, ledger, entries)
+    assert "not undone yet" in failure and standing(ledger.path) == entries
+
+
+def test_a_recovery_asks_nothing_of_what_others_have_undone(run: OnTarget, there: Server, programs: Programs) -> None:
+    """Its runner is dead, so nothing of it is extended."""
+    ledger, entries = taken_over(run)
+    told: list[str] = []
+    assert undo_entries(run.lab, ledger, entries, by_others=told.append, fencing=True) == []
+    assert len(told) == 2 and programs.asked == [] and standing(ledger.path) == []
 
 
 def test_links_between_pods_are_hit_at_the_addresses_that_they_have_then(
@@ -315,13 +599,16 @@ def test_a_policy_has_the_rights_and_a_namespace_without_privileged_pods_is_refu
     assert "create jobs.batch" in row.says
 
 
-def test_while_helpers_are_made_the_run_says_that_it_is_alive(
-    lab: ExistingTarget, state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Their image may have to be pulled, which takes longer than a lock may stand still."""
+def of_run(lab: ExistingTarget, state: Path) -> OnTarget:
+    """A run whose fault hits the pod of one data node, by a helper."""
     file, text = state / "x.yaml", (ROOT / "experiments" / "data-node-kill.yaml").read_text()
     file.write_text(text.replace("node.kill: {target", "node.pause: {target").replace("node.kill", "node.pause"))
     asked, offers = load_experiment(file).model_copy(update={"topology": lab.topology}), PROVIDERS.on(lab.lacks)
+    return OnTarget(lab, asked, 1, offers, NotedLedger(state / "ledger", lambda _: None, RUN), lambda _: None)
+
+
+def beginning(lab: ExistingTarget, state: Path, monkeypatch: pytest.MonkeyPatch) -> OnTarget:
+    """Such a run that makes no helpers, and whose notes and keeper do nothing."""
     target = Path(lab.target.file)
     target.write_text(f"{target.read_text()}\nnotes: .notes\n")
     noted = ExistingTarget(load_existing(target), lab.topology)
@@ -329,11 +616,19 @@ def test_while_helpers_are_made_the_run_says_that_it_is_alive(
     monkeypatch.setattr(on_target, "Notes", lambda *_: SimpleNamespace(renew=lambda _: None))
     nothing = Move("nothing", {})
     monkeypatch.setattr(on_target, "opening", lambda *_: Reversible(nothing, nothing))
-    alive: list[bool] = []
-    monkeypatch.setattr(OnTarget, "_make_helpers", lambda self: alive.append(self._thread.is_alive()))
+    monkeypatch.setattr(OnTarget, "_make_helpers", lambda _: None)
     monkeypatch.setattr(Hosts, "take", lambda *_: None)
-    run = OnTarget(noted, asked, 1, offers, NotedLedger(state / "ledger", lambda _: None, RUN), lambda _: None)
+    run = of_run(noted, state)
     run.ledger.settle = lambda: None  # type: ignore[method-assign]
+    return run
+
+
+def test_while_helpers_are_made_the_run_says_that_it_is_alive(
+    lab: ExistingTarget, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their image may have to be pulled, which takes longer than a lock may stand still."""
+    run, alive = beginning(lab, state, monkeypatch), list[bool]()
+    monkeypatch.setattr(OnTarget, "_make_helpers", lambda self: alive.append(self._thread.is_alive()))
     run.begin(state)
     run.undone()
     assert alive == [True]

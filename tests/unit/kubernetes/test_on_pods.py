@@ -341,6 +341,20 @@ def test_other_moves_of_a_run_name_no_pods(lab: ExistingTarget, there: Server, t
     assert watch.look() is None
 
 
+def test_a_pod_with_a_helper_beside_it_is_watched_until_a_fault_hits_it(
+    lab: ExistingTarget, there: Server, tmp_path: Path
+) -> None:
+    assert lab.pods is not None
+    ours = [Move("helpers.make", {"run": "r1", "nodes": [DATA]}), Move("helpers.end", {"run": "r1"})]
+    watch = OthersOnPods(lab.pods, experiment(lab, tmp_path, STOP), lambda: ours)
+    assert watch.look() is None
+    there.gone(DATA)
+    told = watch.look()
+    assert told is not None and f"pod {DATA} was replaced" in told
+    ours.append(Move("host.begin", {"node": DATA, "intent": "node.pause"}))
+    assert watch.look() is None
+
+
 def test_a_watch_that_breaks_ends_the_run() -> None:
     def broken() -> None:
         raise TypeError("an error of ours")

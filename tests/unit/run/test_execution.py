@@ -472,7 +472,7 @@ def refused_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, began: bool)
         did.append(f"keeper ended, clean {clean}")
 
     there = SimpleNamespace(
-        began=began, undone=lambda: did.append("undone"), marks=list, by_hooks=lambda: False, end=end
+        began=began, undone=lambda: did.append("undone"), marks=list, end_helpers=list, by_hooks=lambda: False, end=end
     )
     registration = Registration(folder.name, folder / "ledger.jsonl", "existing-staging", ProcessIdentity.me())
     made = execution(folder, there=there, own_lab=False, folder=folder, index="oschaos-0123-load", dirt=[])

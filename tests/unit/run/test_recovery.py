@@ -196,6 +196,18 @@ def test_faults_of_a_lab_that_is_gone_are_gone_with_it(state: Path, living: Fake
     assert recover().clean and registrations() == [] and living.calls == []
 
 
+@pytest.mark.parametrize("ledger", [True, False])
+def test_a_run_on_a_cluster_that_is_written_down_here_no_more_is_not_forgotten(state: Path, ledger: bool) -> None:
+    """A cluster lives on when our folder of it is removed."""
+    dead = registered(state, "run-1", "existing-staging", DEAD)
+    if not ledger:
+        dead.ledger.unlink()
+    for _ in range(2):
+        (problem,) = recover().problems
+        assert problem.startswith("run run-1: ") and problem.endswith(f"recover --on FILE, then delete {dead.file}")
+        assert registrations() == [dead]
+
+
 def test_faults_on_a_lab_whose_manifest_cannot_be_read_are_not_forgotten(state: Path) -> None:
     folder = lab_on_disk("play", DEAD, lease=True)
     (folder / "topology.json").write_text("{")

@@ -146,6 +146,41 @@ def test_what_is_made_again_has_an_id_of_its_own_and_all_of_it_is_undone(played:
     assert [line.split()[-1] for line in played.asked[before:]] == ["undo", "state", "undo"]
 
 
+def test_a_run_that_lost_the_cluster_begins_nothing(played: Played, two: Hosts) -> None:
+    def lost() -> None:
+        raise FaultError("no run holds the cluster now")
+
+    two.may_begin = lost
+    with pytest.raises(FaultError, match="no run holds"):
+        two.begin("es-1", {"id": "x-0"})
+    assert not (played.folder / "asked").exists()
+
+
+def test_who_undoes_for_another_process_lets_the_host_take_nothing_more_of_that(two: Hosts) -> None:
+    """Else one that was stopped, and goes on, begins again what comes and goes, under an id that was not undone."""
+    asked: list[tuple[str, Any]] = []
+
+    def call(node: str, verb: str, given: Any, *, within: float = 0.0) -> dict[str, Any]:
+        asked.append((verb, given.get("token", given.get("id"))))
+        return {"ok": True, "active": []}
+
+    two.call = call  # type: ignore[method-assign,assignment]
+    two.outrank("es-1", 9 << 40)
+    for _ in range(2):
+        two.undo("es-1", "run-1", "x-0")
+    assert asked == [("undo", "x-0"), ("extend", (9 << 40) + 1), ("state", None), ("undo", "x-0"), ("state", None)]
+
+
+@pytest.mark.parametrize("why", ["token 5 is older than 7: somebody else has the lock", "/var/lib is full"])
+def test_a_host_that_takes_no_token_is_undone_all_the_same(played: Played, two: Hosts, why: str) -> None:
+    played.answers("undo", {"ok": True, "steps": [{"gone": "x"}]})
+    played.answers("extend", {"ok": False, "why": why})
+    played.answers("state", {"ok": True, "active": [{"id": "x-0-x2"}]})
+    two.outrank("es-1", 4)
+    two.undo("es-1", "run-1", "x-0")
+    assert [line.split()[-1] for line in played.asked] == ["undo", "extend", "state", "undo"]
+
+
 def test_a_fault_is_told_to_end_before_anything_is_asked(played: Played, two: Hosts) -> None:
     """A question that nobody answers must not keep it."""
     played.answers("undo", {"ok": True, "steps": [{"gone": "x"}]})
