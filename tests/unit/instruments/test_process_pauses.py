@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fakes import Log
 
 from chaos.base.paths import ProcessIdentity
 from chaos.checks.instrument import Permission
@@ -48,16 +49,12 @@ class Few:
         return [Resident(self.what, name, self.identity(name)) for name in self.there]
 
 
-class Recorder:
-    def __init__(self) -> None:
-        self.written: list[dict[str, Any]] = []
+class Recorder(Log):
+    """With the moments of events."""
 
     def write(self, kind: str, *, t: int | None = None, **fields: Any) -> int:
-        self.written.append({"kind": kind, "t": t, **fields})
+        self.events.append({"kind": kind, "t": t, **fields})
         return t or 0
-
-    def of_kind(self, kind: str) -> list[dict[str, Any]]:
-        return [event for event in self.written if event["kind"] == kind]
 
 
 @pytest.fixture
@@ -85,8 +82,8 @@ def watch(lab: Few, events: Recorder) -> Iterator[Pauses]:
 
 
 def paused(events: Recorder, number: int = 1) -> dict[str, Any]:
-    assert wait_until(lambda: len(events.of_kind(pauses.PAUSED)) >= number, 30)
-    return events.of_kind(pauses.PAUSED)[number - 1]
+    assert wait_until(lambda: len(events.of(pauses.PAUSED)) >= number, 30)
+    return events.of(pauses.PAUSED)[number - 1]
 
 
 def test_a_paused_process_is_named_and_its_resumption_written(lab: Few, events: Recorder, watch: Pauses) -> None:
@@ -97,8 +94,8 @@ def test_a_paused_process_is_named_and_its_resumption_written(lab: Few, events: 
     assert found["state"] == "T" and found["commanded"] is False and "during" not in found
     assert found["since"] < found["t"], "the last look that did not find it"
     os.kill(pid, signal.SIGCONT)
-    assert wait_until(lambda: bool(events.of_kind(pauses.RESUMED)), 30)
-    assert events.of_kind(pauses.RESUMED)[0] | {"t": 0} == {
+    assert wait_until(lambda: bool(events.of(pauses.RESUMED)), 30)
+    assert events.of(pauses.RESUMED)[0] | {"t": 0} == {
         "kind": pauses.RESUMED,
         "t": 0,
         "what": "node",
@@ -107,9 +104,9 @@ def test_a_paused_process_is_named_and_its_resumption_written(lab: Few, events: 
         "gone": False,
     }
     watch.stop()
-    assert len(events.of_kind(pauses.PAUSED)) == 1, "it is told once, and the other one was not paused"
-    assert events.of_kind(pauses.UNWATCHED) == [{"kind": pauses.UNWATCHED, "t": None, "because": None}]
-    assert events.of_kind(pauses.WATCHED)[0]["processes"] == ["node a-data", "node b-data"]
+    assert len(events.of(pauses.PAUSED)) == 1, "it is told once, and the other one was not paused"
+    assert events.of(pauses.UNWATCHED) == [{"kind": pauses.UNWATCHED, "t": None, "because": None}]
+    assert events.of(pauses.WATCHED)[0]["processes"] == ["node a-data", "node b-data"]
 
 
 def test_a_pause_of_ours_is_commanded_from_its_signal_to_its_undo(lab: Few, events: Recorder, watch: Pauses) -> None:
@@ -120,7 +117,7 @@ def test_a_pause_of_ours_is_commanded_from_its_signal_to_its_undo(lab: Few, even
         assert paused(events, number)["commanded"] is True
         os.kill(pid, signal.SIGCONT)
         lab._resumed("a-data")
-        assert wait_until(lambda n=number: len(events.of_kind(pauses.RESUMED)) == n, 30)  # type: ignore[misc]
+        assert wait_until(lambda n=number: len(events.of(pauses.RESUMED)) == n, 30)  # type: ignore[misc]
     os.kill(pid, signal.SIGSTOP)
     assert paused(events, 4)["commanded"] is False, "after its undo it is an external actor's"
 
@@ -141,8 +138,8 @@ def test_a_process_that_ends_while_paused_has_not_resumed(lab: Few, events: Reco
     process.kill()
     process.wait()
     lab.start("a-data")
-    assert wait_until(lambda: bool(events.of_kind(pauses.RESUMED)), 30)
-    gone = events.of_kind(pauses.RESUMED)[0]
+    assert wait_until(lambda: bool(events.of(pauses.RESUMED)), 30)
+    gone = events.of(pauses.RESUMED)[0]
     assert gone["pid"] == process.pid
 
 
@@ -159,11 +156,11 @@ def test_toxiproxies_are_not_watched(lab: Few, events: Recorder) -> None:
     watch = Pauses(lab, events)  # type: ignore[arg-type]
     os.kill(lab.there["a-data"].pid, signal.SIGSTOP)
     watch._look()
-    assert events.written == []
+    assert events.events == []
 
 
 def test_a_watch_that_breaks_says_so(lab: Few, events: Recorder, watch: Pauses) -> None:
     lab.broken = True
     assert wait_until(lambda: not watch._thread.is_alive(), 30)
     watch.stop()
-    assert events.of_kind(pauses.UNWATCHED)[0]["because"] == "OSError: no /proc"
+    assert events.of(pauses.UNWATCHED)[0]["because"] == "OSError: no /proc"
