@@ -133,7 +133,7 @@ def section(findings: FindingsFile, last: dict[str, Any] | None, *, redacted: bo
 OF_NO_FINDING = {
     Cause.DOCUMENTS: "Only documents that somebody wrote are there",
     Cause.DISK: "Its disks have room",
-    Cause.PROCESS: "Nothing ends that nobody asked to end",
+    Cause.PROCESS: "No process ends or is paused, unless the run does that",
 }
 
 
