@@ -95,7 +95,8 @@ def _why(over: DuringOver | None) -> str:
 
 
 def allows(record: Record, event: Mapping[str, Any]) -> bool:
-    """Whether an end of a process is what a phase lets others do: of a node that it names, from outside, in it."""
+    """Whether an end of a process, or its pause, is what a phase lets others do: of a node that it names, from outside,
+    in it."""
     if event.get("what") != "node" or not event.get(during.ALLOWS):
         return False
     if ends.how(event) == ends.ITSELF or event.get("oom_kill"):

@@ -126,9 +126,8 @@ def impact(ladder: Ladder) -> Measure:
         inside, beyond = ladder.watch.frames(record.window(op.name))
         frames = [*inside, *beyond]
         alpha = regained.alpha_of(len(frames))
-        scheduled, failed = regained.failures(record, op.name, frames)
-        lost = regained.are_bad(scheduled, failed, regained.p0_of(record, op.name), alpha)
-        bad = np.flatnonzero(lost & ~record.quiet(op.name, frames))
+        counts = regained.failures(record, op.name, frames)
+        bad = np.flatnonzero(regained.lost(record, op.name, frames, counts, alpha))
         if len(bad):
             start, end = frames[int(bad[0])]
             part = record.arrivals[op.name]

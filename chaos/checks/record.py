@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from chaos.base import text
 from chaos.base.operations import ADMIN
 from chaos.base.rates import Piece, Profile, Trace
 from chaos.checks.arrivals import SECOND, UNANSWERED, Arrivals, Bools, Compact, Floats, Ints, per_window
@@ -378,6 +379,14 @@ class Record:
         start, end = self.spans[0].start, self.spans[-1].end
         inside = sorted(int(event["t"]) for event in events if start <= int(event["t"]) < end)
         return max(b - a for a, b in itertools.pairwise([start, *inside, end])) / SECOND
+
+    def moment(self, t: int) -> str:
+        """When that was, in words: ``4 s into “slow”``; empty where no load has begun."""
+        if (span := next((span for span in self.spans if span.holds(t)), None)) is not None:
+            return f"{text.seconds((t - span.start) / SECOND)} into “{text.clip(span.name, 60)}”"
+        if (at := self.since_start(t)) is None:
+            return ""
+        return f"{text.seconds(abs(at))} {'after' if at >= 0 else 'before'} the start of the load, in no phase"
 
     def triggers(self, span: Span) -> list[dict[str, Any]]:
         return self.within(span, *TRIGGERS)

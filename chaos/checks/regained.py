@@ -89,6 +89,12 @@ def are_bad(scheduled: Ints, failed: Ints, p0: float, alpha: float) -> Bools:
     )
 
 
+def lost(record: Record, op: str, frames: list[tuple[int, int]], counts: tuple[Ints, Ints], alpha: float) -> Bools:
+    """Which windows of an operation are bad, by what was due in them and not good. Where listed arrivals ask for
+    nothing none is."""
+    return are_bad(*counts, p0_of(record, op), alpha) & ~record.quiet(op, frames)
+
+
 def p0_of(record: Record, op: str) -> float:
     return max(record.baseline_rate(op), FLOOR)
 
@@ -150,7 +156,7 @@ def bad_windows(record: Record, op: str, start: int, end: int) -> tuple[list[tup
     """The windows of [start, end) in ns, and which of them are bad, whatever phases they are in."""
     frames = windows(start, end, record.window(op))
     counts = per_window(record.arrivals[op].between(start, end), frames)
-    return frames, are_bad(*counts, p0_of(record, op), alpha_of(len(frames))) & ~record.quiet(op, frames)
+    return frames, lost(record, op, frames, counts, alpha_of(len(frames)))
 
 
 def measure(record: Record, op: str, span: Span) -> Measure:
@@ -158,7 +164,7 @@ def measure(record: Record, op: str, span: Span) -> Measure:
     p0 = p0_of(record, op)
 
     def bad(frames: list[tuple[int, int]], alpha: float) -> Bools:
-        return are_bad(*failures(record, op, frames), p0, alpha) & ~record.quiet(op, frames)
+        return lost(record, op, frames, failures(record, op, frames), alpha)
 
     found = until_good(record, op, span, bad)
     return replace(found, evidence={**found.evidence, "p0": p0}) if found.evidence else found

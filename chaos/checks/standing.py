@@ -3,7 +3,7 @@
 What is ours on the path of a request, and can be stopped, swapped out or hung: the load driver (its load balancers are
 part of it), the Toxiproxy of each client zone, the Toxiproxy of each node. The driver takes all of their pulses
 (:mod:`chaos.load.pulse`). Beside the path: the runner, which dates what the cluster does, and the failover controllers.
-A node of OpenSearch that stands still is the cluster's own, and nothing here looks at it; a node that an
+A node of OpenSearch that stalls is the cluster's own, and nothing here looks at it; a node that an
 external actor pauses is named by ``instruments/process_pauses.py``.
 
 A *stoppage* is from an instrument's last sign of life before it to its first one after it: it may have stopped right

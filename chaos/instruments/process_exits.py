@@ -444,11 +444,7 @@ def _says(record: Record, event: dict[str, Any]) -> str:
     """``Node a-data was ended from outside (SIGKILL), 4.2 s into “slow”, under “+300ms on links to zone c”``."""
     t = int(event["t"])
     words = ends.sentence(event)
-    span = next((span for span in record.spans if span.holds(t)), None)
-    if span is not None:
-        words += f", {text.seconds((t - span.start) / 1e9)} into “{text.clip(span.name, 60)}”"
-    elif (at := record.since_start(t)) is not None:
-        words += f", {text.seconds(abs(at))} {'after' if at >= 0 else 'before'} the start of the load, in no phase"
+    words += f", {when}" if (when := record.moment(t)) else ""
     held = _active(record, t)
     if held:
         words += f", under “{text.clip(held[0].says, 90)}”"

@@ -20,12 +20,13 @@ from typing import Any, Protocol
 from chaos.base import text
 from chaos.base.paths import ProcessIdentity
 from chaos.base.permitted import Permitted
-from chaos.checks import during as allowed
+from chaos.checks import during
 from chaos.checks.evidence import Gap, unwatched
 from chaos.checks.instrument import Begins, Context, Ends, Instrument, Observer, Permission
 from chaos.checks.reasons import Cause
 from chaos.checks.record import SECOND, Record
-from chaos.history import during, pauses
+from chaos.history import pauses
+from chaos.history.during import ALLOWS
 from chaos.history.events import PausesUnwatched, PausesWatched, ProcessPaused, ProcessResumed
 from chaos.history.writer import Events
 
@@ -140,7 +141,7 @@ class Pauses(Observer):
         more: dict[str, Any] = {}
         phase = self._permitted.phase(each.name, at) if each.what == "node" and not commanded else None
         if phase is not None:
-            more[during.ALLOWS] = phase
+            more[ALLOWS] = phase
         ProcessPaused(
             what=each.what,
             name=each.name,
@@ -177,7 +178,7 @@ def table(record: Record) -> list[dict[str, Any]]:
     as early; ``seconds``: how long, None where the record has no end of it."""
     rows = []
     for event in record.of_kind(pauses.PAUSED):
-        if event.get("commanded") is True or _allowed(record, event):
+        if event.get("commanded") is True or during.allows(record, event):
             continue
         at = int(event["t"])
         over = next(
@@ -201,14 +202,6 @@ def _of_one(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return all(one.get(key) == other.get(key) for key in ("what", "name", "pid"))
 
 
-def _allowed(record: Record, event: dict[str, Any]) -> bool:
-    """Whether the phase of that moment permits external actors to do that to this node."""
-    return bool(event.get("what") == "node" and event.get(during.ALLOWS)) and any(
-        each.phase == event[during.ALLOWS] and event.get("name") in each.nodes and each.holds(int(event["t"]))
-        for each in allowed.every(record)
-    )
-
-
 def _summary(record: Record, event: dict[str, Any], seconds: float | None, *, gone: bool) -> str:
     """``Node a-data was paused from outside for 8 s, 4.2 s into “healthy”; no fault of this run did that``."""
     t = int(event["t"])
@@ -217,11 +210,7 @@ def _summary(record: Record, event: dict[str, Any], seconds: float | None, *, go
     words += f" {BY[event['state']]}" if event.get("state") in BY else ""
     if seconds is not None:
         words += f" for {text.seconds(seconds)}" + (", until it ended" if gone else "")
-    span = next((span for span in record.spans if span.holds(t)), None)
-    if span is not None:
-        words += f", {text.seconds((t - span.start) / 1e9)} into “{text.clip(span.name, 60)}”"
-    elif (at := record.since_start(t)) is not None:
-        words += f", {text.seconds(abs(at))} {'after' if at >= 0 else 'before'} the start of the load, in no phase"
+    words += f", {when}" if (when := record.moment(t)) else ""
     if seconds is None:
         words += ", and was not seen to go on"
     return f"{words}; no fault of this run did that"

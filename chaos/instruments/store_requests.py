@@ -174,10 +174,14 @@ class StoreRequests(Observer):
 # -- judging -----------------------------------------------------------------------------------------
 
 
+def _ended(record: Record) -> list[Event]:
+    """All requests: each was written when it ended."""
+    return [line for line in record.lines(FILE) if line.get("kind") == REQUEST and isinstance(line.get("at"), int)]
+
+
 def requests(record: Record, span: Span) -> list[Event]:
     """Those that ended in a phase."""
-    found = [line for line in record.lines(FILE) if line.get("kind") == REQUEST and isinstance(line.get("at"), int)]
-    return [line for line in found if span.holds(int(line["at"]))]
+    return [line for line in _ended(record) if span.holds(int(line["at"]))]
 
 
 def looks(record: Record) -> list[Event]:
@@ -200,8 +204,7 @@ def known(record: Record, span: Span) -> float:
 def asked(record: Record, span: Span) -> list[Event]:
     """Those that ended in a phase, and those that had waited for long when it ended and were never answered: they would
     else count for the phase alone in which they were given up."""
-    lines = [line for line in record.lines(FILE) if line.get("kind") == REQUEST and isinstance(line.get("at"), int)]
-    return [line for line in lines if span.holds(int(line["at"])) or _outlasted(line, span)]
+    return [line for line in _ended(record) if span.holds(int(line["at"])) or _outlasted(line, span)]
 
 
 def _outlasted(line: Event, span: Span) -> bool:
@@ -216,9 +219,8 @@ def _waited(line: Event, until: int) -> float:
 def _timed(record: Record, span: Span) -> list[Event]:
     """As :func:`asked`, and those that had waited for long when the phase ended and were answered later: what was slow
     is the phase in which they waited. One that waited before the phase, and hardly in it, is of the phase before."""
-    lines = [line for line in record.lines(FILE) if line.get("kind") == REQUEST and isinstance(line.get("at"), int)]
     found = []
-    for line in lines:
+    for line in _ended(record):
         if span.holds(int(line["at"])):
             waited_before = _waited(line, span.start) >= WAITED_SECONDS and span is not record.spans[0]
             here = (int(line["at"]) - span.start) / SECOND >= WAITED_SECONDS

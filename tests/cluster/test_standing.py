@@ -1,4 +1,4 @@
-"""An instrument that stands still in a real run: nobody accuses the cluster for it, and the cluster for no less.
+"""An instrument that stalls in a real run: the cluster is not blamed for it, and is for all else.
 
 A node that stalls by itself is the cluster's own; a node that an external actor pauses is named.
 """
@@ -29,7 +29,7 @@ WHO = {
     "node": None,
 }
 """Whom the test stops, and what the verdict calls it; None: a node of OpenSearch, which is the cluster's own. It is
-frozen by its control group: as far as its process tells, it waits for something, as one that stands still by itself."""
+frozen by its control group: as far as its process tells, it waits for something, as one that stalls by itself."""
 PAUSED = "paused"
 """A node of OpenSearch that an external actor pauses (SIGSTOP). Comes last: what follows does not count."""
 FREEZER = Path("/sys/fs/cgroup/freezer")
@@ -84,7 +84,7 @@ def pid(lab: LocalLab, out: Path, who: str) -> int:
 
 @contextmanager
 def still(lab: LocalLab, whom: int, who: str) -> Iterator[None]:
-    """That process stands still meanwhile."""
+    """That process is stopped meanwhile."""
     if who != "node":
         os.kill(whom, signal.SIGSTOP)
         try:

@@ -145,7 +145,7 @@ def test_a_target_that_is_missed_by_the_drivers_own_drops_alone_is_open() -> Non
 
 
 def test_partial_writes_that_are_forgiven_count_once() -> None:
-    """The driver stands still while writes answer in part; 200 other writes are rejected all the same."""
+    """The driver stalls while writes answer in part; 200 other writes are rejected all the same."""
     dead = mixed((10, 14, 1.0, Outcome.PARTIAL, 0.02), (20, 22, 1.0, Outcome.REJECTED, 0.01), base=healthy(13))
 
     def told(still: tuple[Any, ...]) -> Story:
