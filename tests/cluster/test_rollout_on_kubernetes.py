@@ -16,7 +16,7 @@ from kubebox.api import Api
 from kubebox.making import Box
 from kubebox.manifests import DATA, HTTP, SEARCH
 from kubekit import brought_up
-from podruns import pods, target, uids, whole
+from podruns import counted, pods, target, uids, whole
 from ruamel.yaml import YAML
 
 from chaos.base.errors import Exit
@@ -82,11 +82,6 @@ def rolled(box: Box, folder: Path, name: str, rolls: str, topology: Path | None 
     assert code in (Exit.PASS, Exit.WEAKNESS, Exit.INCONCLUSIVE) and "clean-up: clean" in output, output
     assert [each["proven"] for each in events(folder / "run") if each["kind"] == PROOF] == [True], output
     return output, findings(folder / "run")
-
-
-def counted(found: dict[str, Any], metric: str) -> dict[str, str]:
-    """What a metric counts as in each phase in which it is judged."""
-    return {each["phase"]: each["counts_as"] for each in found["findings"] if each["metric"] == metric}
 
 
 @pytest.mark.parametrize("box", [(), ("--startup", GREEN)], indirect=True, ids=["port", "green"])

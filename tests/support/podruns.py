@@ -97,3 +97,8 @@ def _joined(address: str, nodes: int) -> bool:
 
 def _condition(pod: dict[str, Any]) -> dict[str, Any]:
     return next((each for each in pod["status"].get("conditions", ()) if each["type"] == "Ready"), {})
+
+
+def counted(found: dict[str, Any], metric: str) -> dict[str, str]:
+    """What a metric counts as in each phase in which it is judged."""
+    return {each["phase"]: each["counts_as"] for each in found["findings"] if each["metric"] == metric}
