@@ -5,7 +5,8 @@
 ``docs/claims.yaml`` has the claims and the answers; the figures of an answer come from the runs that it names, as
 ``reports/results`` has them. An answer that names no recorded run, or a run that says otherwise, is an error. So is one
 by an experiment with sides that does not say which of its metrics it rests on, or rests on one that is open. Claims
-that have no answer yet may be *asked*: experiments with sides are named that will answer them, and by which metrics.
+that a protection refuses work rest on ``protection.acted``, whatever that did for other traffic. Claims that have no
+answer yet may be *asked*: experiments with sides are named that will answer them, and by which metrics.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ NO_CLAIM = ("setup", "practice")
 DECIDED = {"each": {"pass", "weakness"}, "full": {"green"}, "sides": {"pass", "fail", "inconclusive"}}
 """Series of runs that an answer may name, and the outcomes that decide anything. Of sides each metric decides."""
 FIELDS = {"answer", "because", "by", "rests"}
+ACTED = "protection.acted"
+"""What a claim rests on that says that a protection refuses work: see :func:`acted`."""
 
 
 class ClaimError(Exception):
@@ -76,7 +79,8 @@ def read(file: Path = CLAIMS) -> dict[str, Any]:
         for what in asked["by"]:
             if series_of(what) != "sides":
                 raise ClaimError(f"{what} has no sides")
-            refuse_undecided(id, asked["rests"], set(results.written(what)["vary"].get("decide") or ()))
+            vary = results.written(what)["vary"]
+            refuse_undecided(id, asked["rests"], {*(vary.get("decide") or ()), *([ACTED] if "protection" in vary else ())})
     return dict(read)
 
 
@@ -94,15 +98,26 @@ def refuse_undecided(id: str, rests: Any, decided: set[str]) -> None:
 
 
 def decided(run: dict[str, Any]) -> set[str]:
-    """The metrics, with and without their phase, of which a recorded comparison knows enough for every side; and
-    ``METRIC of SIDE`` for each side of which it does."""
+    """The metrics, with and without their phase, of which a recorded comparison knows enough for every side;
+    ``METRIC of SIDE`` for each side of which it does; and ``protection.acted`` where it did."""
     words: dict[str, set[str]] = {}
     for row in run.get("metrics", ()):
         if row["decides"]:
             for name in (row["metric"], row["metric"].partition("@")[0]):
                 words.setdefault(name, set()).add(row["word"])
                 words.setdefault(f"{name} of {row['side']}", set()).add(row["word"])
-    return {name for name, said in words.items() if "open" not in said}
+    known = {name for name, said in words.items() if "open" not in said}
+    return known | {ACTED} if acted(run.get("protection")) else known
+
+
+def acted(protection: dict[str, Any] | None) -> bool:
+    """Whether a recorded protection refused work in every run that has it on, and in none that has it off. Where it is
+    to be told to clients, each of its runs had answers with its status and its text."""
+    if protection is None:
+        return False
+    on, off = (protection["sides"].get(protection[side]) or () for side in ("on", "off"))
+    told = all(each["named"].get(op) for each in on for op in each["answered"])
+    return bool(on and off) and told and all(each["acted"] for each in on) and all(each["acted"] == 0 for each in off)
 
 
 def evidence(what: str, rests: tuple[str, ...] = ()) -> Evidence:

@@ -103,3 +103,34 @@ def test_what_is_asked_is_not_answered_and_its_experiments_name_it() -> None:
         assert f"| {claims.NOT_YET} | asked by `{Path(asked['by'][0]).stem}`" in lines[id]
         for what in asked["by"]:
             assert id in yaml.safe_load((claims.ROOT / what).read_text())["description"], f"{what} names not {id}"
+
+
+def counted(acted: int | None, named: int | None = None) -> dict[str, object]:
+    told: dict[str, int] = {} if named is None else {"write": named}
+    return {"acted": acted, "answered": {"write": named or 0}, "named": told}
+
+
+@pytest.mark.parametrize(
+    ("on", "off", "expected"),
+    [
+        ([counted(7, 3), counted(9, 1)], [counted(0), counted(0)], True),
+        ([counted(7, 3), counted(0, 0)], [counted(0), counted(0)], False),
+        ([counted(7, 3), counted(None, 2)], [counted(0), counted(0)], False),
+        ([counted(7, 3), counted(9, 0)], [counted(0), counted(0)], False),
+        ([counted(7, 3), counted(9)], [counted(0), counted(0)], False),
+        ([counted(7, 3), counted(9, 1)], [counted(0), counted(2)], False),
+        ([counted(7, 3), counted(9, 1)], [counted(0), counted(None)], False),
+        ([], [counted(0)], False),
+        ([counted(7, 3)], [], False),
+    ],
+)
+def test_a_protection_acted_where_each_run_has_it_refuse_and_tell_and_no_run_without_it(
+    on: list[object], off: list[object], expected: bool
+) -> None:
+    protection = {"on": "yes", "off": "no", "sides": {"yes": on, "no": off}}
+    assert claims.acted(protection) is expected
+    assert (claims.ACTED in claims.decided({"metrics": [], "protection": protection})) is expected
+
+
+def test_without_a_protection_nothing_acted() -> None:
+    assert claims.ACTED not in claims.decided({"metrics": []})
