@@ -33,7 +33,7 @@ from chaos.gamedays.gate import Gate
 from chaos.gamedays.gates import OVER, UNDER_WAY
 from chaos.gamedays.outside import Outside
 from chaos.gamedays.record import FILE, Record, read
-from chaos.gamedays.stopping import Bound, WindowEnd, Wish
+from chaos.gamedays.stopping import Bound, Signalled, WindowEnd, Wish
 from chaos.gamedays.switches import FileSwitch, MapSwitch, Switch
 from chaos.run.guards import Guard
 from chaos.run.options import Permits, Stage
@@ -240,6 +240,7 @@ class Day:
             why = self._alerts.ready()
             self._pass([Gate("alerts", why is None, why or "the alerts can be asked", "mend the address under alerts")])
         self._announced(target)
+        self._refuse_stopped("the day")
         self._claim(board)
         return self._held_now(plans)
 
@@ -302,7 +303,8 @@ class Day:
         return [self._stop_file, *([self._map] if self._map is not None else [])]
 
     def _stops(self) -> list[Gate]:
-        return [switch.gate() for switch in self._switches]
+        came = Signalled(self._signal).tripped(time.monotonic())
+        return [*(switch.gate() for switch in self._switches), Gate("signal", came is None, came or "none came")]
 
     def _clear_switches(self) -> None:
         """Under the lock: a drill of a day that held it before us is over, and what it left stops nobody."""
@@ -383,8 +385,6 @@ class Day:
             raise Refused([Gate("stop", False, why, f"before {before}")])
 
     def _why_stop(self) -> str | None:
-        if self._signal.is_set():
-            return "a signal asked to stop"
         for guard in self._guards():
             if (why := guard.tripped(time.monotonic())) is not None:
                 return why
@@ -440,6 +440,7 @@ class Day:
         assert self._lock is not None and self._wish is not None and self._held is not None
         written = self.day.written
         found: list[Guard] = [self._lock, *(switch.guard() for switch in self._switches), self._wish]
+        found.append(Signalled(self._signal))
         if self._held.closes is not None:
             found.append(WindowEnd(self._held.closes, float(written.bounds.abort), self.now))
         if self._began:
@@ -783,7 +784,8 @@ class Day:
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        """Between runs a signal ends the day; while one is under way it is the run's."""
+        """A signal ends the day; while a run is under way it is the run's. One that comes between the last look and the
+        run is a guard of that run (:class:`Signalled`)."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

@@ -207,7 +207,7 @@ def firing(tmp_path: Path, cluster: WithDocuments, approved: list[Any]) -> Firin
 def test_a_whole_day(firing: Firing) -> None:
     assert firing.fire() is Exit.PASS, firing.refused
     assert firing.hands.ran == ["0", "1"] and firing.refused == []
-    assert firing.hands.guarded == ["lock", "stop_file", "stop", "window", "guard.users", "bounds.day"]
+    assert firing.hands.guarded == ["lock", "stop_file", "stop", "signal", "window", "guard.users", "bounds.day"]
     assert [event for event, _ in firing.teller.told] == ["before", "begin", "end"]
     assert firing.teller.told[-1][1] == "pass: the hypothesis held."
     kinds = [line["kind"] for line in read(firing.file)]
@@ -547,6 +547,69 @@ def test_a_guard_that_says_nothing_is_no_weakness(firing: Firing) -> None:
 def test_a_signal_between_runs_stops_it(firing: Firing) -> None:
     assert midway(firing, lambda: signal.raise_signal(signal.SIGTERM)) is Exit.ABORTED
     assert firing.hands.ran == ["0"] and "a signal asked to stop" in str(firing.lines("stop"))
+
+
+def on_call(number: int, what: Callable[[], Any], then: Callable[[], object]) -> Callable[[], Any]:
+    """``what``, and ``then`` in its call ``number``, counted from 1."""
+    calls: list[None] = []
+
+    def called() -> Any:
+        calls.append(None)
+        if len(calls) == number:
+            then()
+        return what()
+
+    return called
+
+
+def signalled() -> None:
+    signal.raise_signal(signal.SIGTERM)
+
+
+def test_a_signal_between_the_last_look_and_the_run_changes_nothing(firing: Firing) -> None:
+    """While the plans are made once more, before the first experiment."""
+    firing.hands.plans = on_call(2, firing.hands.plans, signalled)  # type: ignore[method-assign]
+    firing.hands.while_running = lambda number, permits: pytest.fail("it was changed")
+    assert firing.fire() is Exit.ABORTED and firing.hands.ran == ["0"]
+    assert firing.refused == ["phase dead of one, signal: a signal asked to stop"]
+    assert firing.lines("stop")[0]["by"] == "permits"
+
+
+def test_a_run_watches_whether_a_signal_came_before_it(firing: Firing) -> None:
+    """For a run looks at its guards from its warm-up on, and asks for leave right before its phases only."""
+    tripped: list[str] = []
+
+    def run(number: int, guards: Sequence[Guard], permits: Permits) -> Ran:
+        signalled()  # Day's own handler has it still, as while a run is planned
+        tripped.extend(guard.name for guard in guards if guard.tripped(0.0) is not None)
+        return Ran(Exit.ABORTED, True, "runs/r", "stopped", guard="signal", says="a signal asked to stop", undone=0.1)
+
+    firing.hands.run = run  # type: ignore[method-assign]
+    assert firing.fire() is Exit.ABORTED and tripped == ["signal"]
+    assert [line["by"] for line in firing.lines("stop")] == ["signal"]
+
+
+def test_a_signal_while_people_are_told_lets_no_day_begin(firing: Firing) -> None:
+    tell = firing.teller.tell
+
+    def told(event: str, **facts: Any) -> list[Told]:
+        signalled()
+        return tell(event, **facts)
+
+    firing.teller.tell = told  # type: ignore[method-assign]
+    assert firing.fire() is Exit.USAGE and firing.hands.ran == []
+    assert "a signal asked to stop" in firing.lines("day.end")[0]["says"]
+    assert day_id("staging", "2026-11-26") not in firing.cluster.documents, "it may be held later in its window"
+
+
+def test_a_signal_right_before_the_drill_lets_it_change_nothing(
+    tmp_path: Path, cluster: WithDocuments, approved: list[Any]
+) -> None:
+    firing = zone_day(tmp_path, cluster)
+    stop = Path(firing.day.written.stop.file)
+    firing.hands.asking = lambda stage: signalled() if stage == "now" else None
+    assert firing.fire() is Exit.ABORTED and firing.hands.ran == ["drill"] and not stop.exists()
+    assert firing.refused[0] == "phase dead of the drill, right before a change, signal: a signal asked to stop"
 
 
 def zone_day(folder: Path, cluster: WithDocuments) -> Firing:
