@@ -13,7 +13,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -56,6 +56,8 @@ HOLDS = (Exit.ABORTED, Exit.ERROR, Exit.DIRTY)
 BACK_SECONDS = 60.0
 """A node that was killed may need most of a minute until it is a member again."""
 STAGES: dict[Stage, str] = {"before": "", "now": ", right before a change", "made": ", made"}
+AFTERWARDS = (WindowEnd.name, Bound.name)
+"""Guards that end nothing any more once the last experiment is over."""
 TICK_SECONDS = 0.5
 LOOK_SECONDS = 2.0
 """Between two looks at a cluster that has to be still: each reads its health, settings and the audit's facts."""
@@ -116,12 +118,20 @@ def used_in(folder: Path) -> set[str]:
     return found
 
 
-class Refused(Exception):
-    """A gate did not let the day pass."""
+@dataclass(frozen=True)
+class Stop:
+    """A guard that ends the day, and why."""
 
-    def __init__(self, found: Sequence[Gate]) -> None:
+    by: str
+    why: str
+
+
+class Refused(Exception):
+    """A gate did not let the day pass. ``stops``: the guards that were behind it, where some were."""
+
+    def __init__(self, found: Sequence[Gate], stops: Sequence[Stop] = ()) -> None:
         super().__init__(gates.words(found))
-        self.gates = list(found)
+        self.gates, self.stops = list(found), list(stops)
 
 
 @dataclass
@@ -381,14 +391,13 @@ class Day:
 
     def _refuse_stopped(self, before: str) -> None:
         """Between runs nobody else looks at the ways to stop."""
-        if (why := self._why_stop()) is not None:
-            raise Refused([Gate("stop", False, why, f"before {before}")])
+        if stops := self._tripped():
+            raise Refused([Gate("stop", False, each.why, f"before {before}") for each in stops], stops)
 
-    def _why_stop(self) -> str | None:
-        for guard in self._guards():
-            if (why := guard.tripped(time.monotonic())) is not None:
-                return why
-        return None
+    def _tripped(self, but: Collection[str] = ()) -> list[Stop]:
+        """Guards that end the day now, without those of these names."""
+        now, asked = time.monotonic(), [guard for guard in self._guards() if guard.name not in but]
+        return [Stop(guard.name, why) for guard in asked if (why := guard.tripped(now)) is not None]
 
     # ---- telling, claiming ---------------------------------------------------------------------
 
@@ -566,10 +575,15 @@ class Day:
         return found if health == "green" else [*found, f"the cluster is {health or 'silent about its health'}"]
 
     def _code(self, ran: Ran) -> Exit:
+        if ran.exit_code is not Exit.ABORTED or ran.guard is None:
+            return ran.exit_code
+        return self._code_of(Stop(ran.guard, ran.says))
+
+    def _code_of(self, stop: Stop) -> Exit:
         """An outcome guard says that users suffer by what we did: that is a weakness, and no abort."""
         outcomes = {guard.name for guard in self._outside.trips if guard.counts == "outcome"}
-        broke = ran.guard in outcomes and ran.exit_code is Exit.ABORTED and "cannot be evaluated" not in ran.says
-        return Exit.WEAKNESS if broke else ran.exit_code
+        suffer = stop.by in outcomes and "cannot be evaluated" not in stop.why
+        return Exit.WEAKNESS if suffer else Exit.ABORTED
 
     def _again(self, step: Step, plan: Mapping[str, Any], before: str) -> None:
         """Before each experiment all gates that can have changed."""
@@ -670,9 +684,12 @@ class Day:
 
     def _judged(self) -> Exit:
         codes = [each.code for each in self.done]
+        self._await_alerts()
+        if self.stopped is None and (stops := self._tripped(AFTERWARDS)):
+            self._stop_between(stops)
+            codes += map(self._code_of, stops)
         if self._alerts is not None:
             assert self.day.written.alerts is not None
-            self._await_alerts()
             self._alerts.stop()
             moments = [moment for each in self.done for moment in each.ran.moments]
             for verdict in judged(self.day.written.alerts, self._alerts.seen(), moments):
@@ -687,7 +704,7 @@ class Day:
         if self.stopped is not None or self.day.written.alerts is None:
             return
         until = watched_until(self.day.written.alerts, [each for one in self.done for each in one.ran.moments])
-        while until is not None and time.monotonic() < until and self._why_stop() is None:
+        while until is not None and time.monotonic() < until and not self._tripped():
             self._signal.wait(TICK_SECONDS)
 
     def _over(self, code: Exit) -> Exit:
@@ -705,11 +722,17 @@ class Day:
         if not self.changed:
             on_hold = any(gate.name in gates.HOLDING for gate in error.gates)
             return self._ended(Exit.HELD if on_hold else Exit.USAGE, str(error), event="refused")
-        self.stopped = str(error)
-        self._note("stop", by="gate", why=self.stopped)
-        self._note("undone", nothing=True)  # no run is under way where a gate is asked
-        codes = [Exit.ABORTED, *(each.code for each in self.done)]
+        stops = error.stops or [Stop("gate", str(error))]
+        self._stop_between(stops)
+        codes = [*map(self._code_of, stops), *(each.code for each in self.done)]
         return self._ended(min(codes, key=SEVERITY.index), f"ended early: {self.stopped}", event="abort")
+
+    def _stop_between(self, stops: Sequence[Stop]) -> None:
+        """While no run is under way."""
+        self.stopped = "; ".join(each.why for each in stops)
+        for stop in stops:
+            self._note("stop", by=stop.by, why=stop.why)
+        self._note("undone", nothing=True)
 
     def _failed(self, code: Exit, says: str) -> Exit:
         self.says(f"{says}")

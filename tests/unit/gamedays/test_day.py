@@ -11,6 +11,7 @@ import re
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -35,6 +36,7 @@ from chaos.gamedays.approval import Approved
 from chaos.gamedays.board import CONSENT, LOCK, STOP, Board, day_id, hold_id
 from chaos.gamedays.day import OUTCOMES, Day, Ran
 from chaos.gamedays.gates import LabRun
+from chaos.gamedays.outside import Watched
 from chaos.gamedays.record import FILE, Record, read, verify
 from chaos.run.guards import Guard
 from chaos.run.options import Permits, Stage
@@ -547,6 +549,99 @@ def test_a_guard_that_says_nothing_is_no_weakness(firing: Firing) -> None:
 def test_a_signal_between_runs_stops_it(firing: Firing) -> None:
     assert midway(firing, lambda: signal.raise_signal(signal.SIGTERM)) is Exit.ABORTED
     assert firing.hands.ran == ["0"] and "a signal asked to stop" in str(firing.lines("stop"))
+
+
+def after_run(firing: Firing, number: int, work: Callable[[], object]) -> None:
+    """``work`` is done once the run of an experiment is over, which itself saw nothing."""
+    run = firing.hands.run
+
+    def done(ran: int, guards: Sequence[Guard], permits: Permits) -> Ran:
+        end = run(ran, guards, permits)
+        if ran == number:
+            work()
+        return end
+
+    firing.hands.run = done  # type: ignore[method-assign]
+
+
+BAD, SILENT = "users was bad 2 times in a row", "it cannot be evaluated: users said nothing 3 times in a row"
+TRIPS = [("outcome", BAD, Exit.WEAKNESS), ("outcome", SILENT, Exit.ABORTED), ("blocking", BAD, Exit.ABORTED)]
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["between two experiments", "after the last one"])
+@pytest.mark.parametrize(("counts", "says", "end"), TRIPS, ids=["users suffer", "no data", "others broke"])
+def test_a_guard_that_trips_while_no_run_is_under_way_counts_as_in_one(
+    tmp_path: Path,
+    cluster: WithDocuments,
+    approved: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    counts: str,
+    says: str,
+    end: Exit,
+    number: int,
+) -> None:
+    steps = [{"experiment": f"{name}.yaml", "rung": "node"} for name in ("one", "two")]
+    guards = {"users": {"counts": counts, "program": {"run": ["true"]}}}
+    firing = Firing(tmp_path, cluster, experiments=steps, guards=guards, preflight={"stable": "1ms"})
+    after_run(firing, number, lambda: monkeypatch.setattr(Watched, "tripped", lambda guard, now: says))
+    assert firing.fire() is end and firing.hands.ran == ["0", "1"][: number + 1]
+    assert [(line["by"], line["why"]) for line in firing.lines("stop")] == [("guard.users", says)]
+    assert [line["nothing"] for line in firing.lines("undone")] == [True]
+    assert (hold_id("staging") in firing.cluster.documents) is (end is Exit.ABORTED)
+    assert firing.teller.told[-1] == ("abort", f"{OUTCOMES[end]}: ended early: {says}.")
+
+
+def test_of_two_guards_that_trip_the_worse_one_counts(firing: Firing, monkeypatch: pytest.MonkeyPatch) -> None:
+    def both() -> None:
+        monkeypatch.setattr(Watched, "tripped", lambda guard, now: BAD)
+        Path(firing.day.written.stop.file).touch()
+
+    after_run(firing, 1, both)
+    assert firing.fire() is Exit.ABORTED
+    assert [line["by"] for line in firing.lines("stop")] == ["stop_file", "guard.users"]
+
+
+def awaiting_alerts(folder: Path, cluster: WithDocuments, monkeypatch: pytest.MonkeyPatch) -> Firing:
+    """A day whose one experiment passes, and which then waits for half a minute whether its alert resolves."""
+
+    class Watching:
+        def __init__(self, *given: Any) -> None: ...
+
+        def ready(self) -> str | None:
+            return None
+
+        def start(self) -> None: ...
+
+        def stop(self) -> None: ...
+
+        def seen(self) -> Any:
+            return None
+
+    monkeypatch.setattr(days, "AlertWatch", Watching)
+    monkeypatch.setattr(days, "judged", lambda alerts, seen, moments: [])
+    expected = {"name": "Down", "experiment": "one", "phase": "dead", "fires_within": "1ms", "resolves_within": "30s"}
+    alerts = {"prometheus": "http://127.0.0.1:9", "expect": [expected]}
+    firing = Firing(folder, cluster, alerts=alerts, preflight={"stable": "1ms"})
+    now = time.monotonic()
+    firing.hands.ends[0] = Ran(Exit.PASS, True, "runs/r", "fine", moments=(Moment("one", "dead", now, now),))
+    return firing
+
+
+def test_a_person_who_stops_while_alerts_are_awaited_is_heard(
+    tmp_path: Path, cluster: WithDocuments, approved: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    firing = awaiting_alerts(tmp_path, cluster, monkeypatch)
+    after_run(firing, 0, Path(firing.day.written.stop.file).touch)
+    assert firing.fire() is Exit.ABORTED and hold_id("staging") in cluster.documents
+    assert [line["by"] for line in firing.lines("stop")] == ["stop_file"]
+
+
+def test_a_window_that_closes_while_alerts_are_awaited_stops_nothing(
+    tmp_path: Path, cluster: WithDocuments, approved: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    firing = awaiting_alerts(tmp_path, cluster, monkeypatch)
+    after_run(firing, 0, lambda: setattr(firing, "now", NOW + timedelta(hours=6)))
+    assert firing.fire() is Exit.PASS and firing.lines("stop") == []
 
 
 def on_call(number: int, what: Callable[[], Any], then: Callable[[], object]) -> Callable[[], Any]:
