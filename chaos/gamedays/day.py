@@ -179,6 +179,8 @@ class Day:
         self._approved: Mapping[str, Any] | None = None
         self._undone = ""
         """What became of the undo of a run that was stopped."""
+        self._drilled: Exit | None = None
+        """How the run of the drill ended."""
         self._signal = threading.Event()
         self._names = [Path(step.experiment).stem for step in self.day.written.experiments]
         self._began = 0.0
@@ -501,14 +503,20 @@ class Day:
         finally:
             if asked:
                 switch.taken_away(ours)
+        self._drilled = ran.exit_code
         took = ran.undone
         ok = asked and ran.guard == switch.name and ran.undone_all and took is not None and took <= bound and ran.clean
-        says = (
-            f"all was undone {took:.1f} s after the {switch.says} stopped it; {bound:g} s are allowed"
-            if took is not None and ran.guard == switch.name
-            else f"the run ended by {ran.guard or 'itself'}: {ran.says or ran.headline}"
+        if not ran.clean:
+            says = f"something of the drill is left: {ran.headline}"
+        elif took is not None and not ran.undone_all:
+            says = f"not all of the drill could be taken back at once: {ran.headline}"
+        elif took is not None and ran.guard == switch.name:
+            says = f"all was undone {took:.1f} s after the {switch.says} stopped it; {bound:g} s are allowed"
+        else:
+            says = f"the run ended by {ran.guard or 'itself'}: {ran.says or ran.headline}"
+        self._note(
+            "drill", seconds=took, bound=bound, ok=ok, clean=ran.clean, how=switch.says, says=says, folder=ran.folder
         )
-        self._note("drill", seconds=took, bound=bound, ok=ok, how=switch.says, says=says, folder=ran.folder)
         self._pass(
             [Gate("drill", ok, says, "find out what takes so long, or agree on a longer bounds.abort")], "the day"
         )
@@ -725,6 +733,7 @@ class Day:
         stops = error.stops or [Stop("gate", str(error))]
         self._stop_between(stops)
         codes = [*map(self._code_of, stops), *(each.code for each in self.done)]
+        codes += [self._drilled] if self._drilled in (Exit.DIRTY, Exit.ERROR) else []
         return self._ended(min(codes, key=SEVERITY.index), f"ended early: {self.stopped}", event="abort")
 
     def _stop_between(self, stops: Sequence[Stop]) -> None:

@@ -116,7 +116,10 @@ def page(lines: Lines, runs: Runs = (), earlier: Sequence[Lines] = (), *, head: 
         "hypothesis": asked.get("hypothesis"),
         "answers": _answers(lines, ran, held, todo),
         "facts": list(_facts(lines, ran)),
-        "dirty": [each.name for each in ran if each.clean is False],
+        "dirty": [
+            *(["the drill"] if summary.dirty_drill(lines) else []),
+            *(each.name for each in ran if each.clean is False),
+        ],
         "holds": [word(line.get("why")) for line in of(lines, "hold")],
         "ended": bool(end),
         "gates": _gates(lines),

@@ -189,6 +189,11 @@ def not_run(lines: Lines) -> list[str]:
     return [str(name) for name in planned if str(name) not in begun]
 
 
+def dirty_drill(lines: Lines) -> bool:
+    """Whether the drill left something. Records of before do not say so."""
+    return any(line.get("clean") is False for line in of(lines, "drill"))
+
+
 def refused(lines: Lines) -> list[Line]:
     """Gates that did not let it go on. One without an answer did not either."""
     return [gate for gate in of(lines, "gate") if gate.get("ok") is not True]
@@ -268,6 +273,8 @@ def _to_do(lines: Lines, runs: Runs) -> Iterator[Todo]:
             yield Todo(f"Undo what {each.name} left: opensearch-chaos recover --on TARGET", "its clean-up failed")
         elif each.clean is None:
             yield Todo(f"Make sure that nothing of {each.name} is left", "the record does not say that it is clean")
+    if dirty_drill(lines):
+        yield Todo("Undo what the drill left: opensearch-chaos recover --on TARGET", "its clean-up failed")
     if not end:
         yield Todo(
             "See whether anything is still changed on the cluster", "the record has no end: its runner may be dead"

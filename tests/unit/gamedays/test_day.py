@@ -910,22 +910,39 @@ def test_a_stop_file_outlives_a_runner_that_is_really_killed(
     assert any("it is taken away" in each for each in firing.said)
 
 
-@pytest.mark.parametrize(
-    "end",
-    [
-        Ran(Exit.ABORTED, True, "r", "stopped", guard="stop_file", undone=61.0),
-        Ran(Exit.ABORTED, True, "r", "stopped", guard="max", undone=1.0),
+ALL_UNDONE = "all was undone 61.0 s after the stop file"
+DRILLS: dict[str, tuple[Ran, Exit, str]] = {
+    "too slow": (Ran(Exit.ABORTED, True, "r", "stopped", guard="stop_file", undone=61.0), Exit.ABORTED, ALL_UNDONE),
+    "another guard": (Ran(Exit.ABORTED, True, "r", "x", guard="max", undone=1.0), Exit.ABORTED, "ended by max: x"),
+    "not all": (
         Ran(Exit.ABORTED, True, "r", "stopped", guard="stop_file", undone=1.0, undone_all=False),
-        Ran(Exit.DIRTY, False, "r", "stopped", guard="stop_file", undone=1.0),
-        Ran(Exit.PASS, True, "r", "nobody stopped it"),
-    ],
-    ids=["too slow", "another guard", "not all", "dirty", "not stopped"],
-)
-def test_a_drill_that_fails_ends_the_day(tmp_path: Path, cluster: WithDocuments, approved: list[Any], end: Ran) -> None:
+        Exit.ABORTED,
+        "not all of the drill could be taken back at once: stopped",
+    ),
+    "dirty": (
+        Ran(Exit.DIRTY, False, "r", "an index is there", guard="stop_file", undone=1.0, undone_all=False),
+        Exit.DIRTY,
+        "something of the drill is left: an index is there",
+    ),
+    "error": (Ran(Exit.ERROR, True, "r", "the runner broke", undone_all=False), Exit.ERROR, "by itself: the runner"),
+    "not stopped": (
+        Ran(Exit.PASS, True, "r", "nobody stopped it", undone_all=False),
+        Exit.ABORTED,
+        "by itself: nobody stopped it",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", DRILLS)
+def test_a_drill_that_fails_ends_the_day(
+    tmp_path: Path, cluster: WithDocuments, approved: list[Any], what: str
+) -> None:
     firing = zone_day(tmp_path, cluster)
-    firing.hands.drilled = end
-    assert firing.fire() in (Exit.ABORTED, Exit.DIRTY) and firing.hands.ran == ["drill"]
-    assert firing.lines("drill")[0]["ok"] is False and hold_id("staging") in cluster.documents
+    firing.hands.drilled, code, says = DRILLS[what]
+    assert firing.fire() is code and firing.hands.ran == ["drill"]
+    (line,) = firing.lines("drill")
+    assert line["ok"] is False and says in line["says"] and line["clean"] is (what != "dirty")
+    assert hold_id("staging") in cluster.documents and says in firing.teller.told[-1][1]
 
 
 def test_an_error_of_ours_is_told_and_holds(firing: Firing) -> None:

@@ -301,6 +301,14 @@ def test_a_dirty_run_is_a_badge_a_note_and_the_first_thing_to_do() -> None:
     assert summary.to_do(lines)[0].what == "Undo what data-node-kill left: opensearch-chaos recover --on TARGET"
 
 
+def test_what_a_drill_left_is_said_as_what_an_experiment_left_is() -> None:
+    lines = changed(days.whole(), "drill", ok=False, clean=False, says="something of the drill is left: an index")
+    _, words = drawn(lines)
+    assert "Dirty" in words.partition("Did the hypothesis")[0] and "Clean-up failed after the drill." in words
+    assert summary.to_do(lines)[0].what == "Undo what the drill left: opensearch-chaos recover --on TARGET"
+    assert not summary.dirty_drill(days.whole()), "records of before do not say whether it was clean"
+
+
 def test_what_a_run_touched_is_not_known_without_its_findings() -> None:
     _, words = drawn(days.whole(), [{"folder": "runs/1-data-node-kill", "findings": None}])
     assert words.count("what it touched is not known") == 2
