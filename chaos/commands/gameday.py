@@ -410,7 +410,7 @@ def gameday_resume(file: File, reason: Reason) -> None:
 
 def _ended(day: GameDay, board: Board) -> list[str]:
     """Say of days that never ended that they are over, once it is seen that nobody holds them; what a drill
-    of theirs left is taken away. Raises Held."""
+    of theirs left is taken away. Raises Held, Busy."""
     from chaos.gamedays import drill
     from chaos.gamedays.board import Lock, day_id
     from chaos.gamedays.gates import OVER, UNDER_WAY

@@ -28,7 +28,7 @@ from chaos.definitions.gameday import GameDay, Step
 from chaos.gamedays import approval, consent, drill, freezes, gates, preflight, tickets, windows
 from chaos.gamedays.alerts import AlertWatch, Moment, judged, watched_until
 from chaos.gamedays.announce import Announcer, wrong_templates
-from chaos.gamedays.board import CONSENT, DAYS, STOP, Board, Held, Lock, day_id, hold_id, used_id
+from chaos.gamedays.board import CONSENT, DAYS, STOP, Board, Busy, Held, Lock, day_id, hold_id, used_id
 from chaos.gamedays.gate import Gate
 from chaos.gamedays.gates import OVER, UNDER_WAY
 from chaos.gamedays.outside import Outside
@@ -228,7 +228,10 @@ class Day:
         self._board = board = Board(self.hands.cluster(), notes)
         self._known(board, notes, locked=False)
         self._lock = lock = Lock(board, self.day.name, lambda why: self._note("lock.lost", says=why))
-        lock.take(self.says)
+        try:
+            lock.take(self.says)
+        except Busy as error:
+            self._pass([Gate("lock", False, error.message, "wait for its end, then fire it once more")])
         self._note("lock.taken", token=lock.token)
         lock.keep()
         self._wish = Wish(board)

@@ -271,6 +271,30 @@ def test_fired_by_two_machines_at_once_it_is_held_once(
     assert codes == [Exit.PASS] and firing.hands.ran == ["0", "1"]
 
 
+def test_another_game_day_that_holds_the_cluster_refuses_it_and_people_hear_so(
+    firing: Firing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scheduler that takes 0 for a day that was held would lose it."""
+
+    class Renewed(list[str]):
+        """The other's lock is renewed while we watch whether it lives."""
+
+        def append(self, said: str) -> None:
+            super().append(said)
+            firing.cluster._keep(LOCK, dict(firing.cluster.documents[LOCK]))
+
+    firing.cluster._keep(LOCK, {"who": "x", "gameday": "zones", "host": "vm"})
+    firing.said = Renewed()
+    monkeypatch.setattr(board, "LOOK_SECONDS", 0.01)
+    assert firing.fire() is Exit.USAGE and firing.hands.ran == []
+    assert firing.refused == ["the day, lock: game day zones of vm is under way on this cluster"]
+    assert [event for event, _ in firing.teller.told] == ["refused"]
+    assert firing.cluster.documents[LOCK]["gameday"] == "zones"
+    del firing.cluster.documents[LOCK]
+    firing.said = []
+    assert firing.fire() is Exit.PASS and firing.hands.ran == ["0", "1"], "its window is open still"
+
+
 def test_a_day_whose_runner_died_lets_no_other_begin(firing: Firing, monkeypatch: pytest.MonkeyPatch) -> None:
     def dies(number: int, permits: Any) -> None:
         raise Killed
