@@ -334,7 +334,7 @@ def gameday_run(
 def gameday_status(file: File) -> None:
     """What the cluster knows of this game day: lock, holds, wishes to stop, days that were held. Sends no change."""
     from chaos.definitions.gameday import load_gameday
-    from chaos.gamedays.board import CONSENT, LOCK, STOP, day_id, hold_id
+    from chaos.gamedays.board import CONSENT, LOCK, STOP, day_id, days_of, hold_id
     from chaos.gamedays.consent import SIGNATURE
 
     day = load_gameday(file)
@@ -349,7 +349,7 @@ def gameday_status(file: File) -> None:
         shown = {} if doc is None else {key: value for key, value in doc.source.items() if key != SIGNATURE}
         said = ", ".join(f"{key} {value}" for key, value in sorted(shown.items())) or "none"
         say(f"{what}: {said}")
-    for id, source in sorted(board.every(day_id(day.name, "")).items()):
+    for id, source in sorted(days_of(board, day.name).items()):
         day_of = id.removeprefix(day_id(day.name, ""))
         say(f"day {day_of}: {source.get('outcome') or source.get('state')} on {source.get('host')}")
 
@@ -412,11 +412,11 @@ def _ended(day: GameDay, board: Board) -> list[str]:
     """Say of days that never ended that they are over, once it is seen that nobody holds them; what a drill
     of theirs left is taken away. Raises Held, Busy."""
     from chaos.gamedays import drill
-    from chaos.gamedays.board import Lock, day_id
+    from chaos.gamedays.board import Lock, day_id, days_of
     from chaos.gamedays.gates import OVER, UNDER_WAY
     from chaos.gamedays.switches import FileSwitch, MapSwitch, Switch
 
-    days = board.every(day_id(day.name, ""))
+    days = days_of(board, day.name)
     dead = [id for id, source in sorted(days.items()) if source.get("state") == UNDER_WAY]
     target = _hands(day, Path("reports")).target()
     held, stop_map = drill.lock_of(target), MapSwitch.of(day, target)

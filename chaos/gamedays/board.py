@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import socket
 import threading
@@ -337,6 +338,13 @@ def _whose(doc: Doc) -> str:
 def day_id(gameday: str, day: str) -> str:
     """Of the document that says that a day was held, or is being held. ``day``: the window's, such as 2026-11-26."""
     return f"{DAYS}{gameday}-{day}"
+
+
+def days_of(board: Board, gameday: str) -> dict[str, Mapping[str, Any]]:
+    """Documents of the days of this game day alone, by their ids: another one's name may begin with its name."""
+    beginning = day_id(gameday, "")
+    every = board.every(beginning).items()
+    return {id: source for id, source in every if re.fullmatch(r"\d{4}-\d\d-\d\d", id.removeprefix(beginning))}
 
 
 def hold_id(gameday: str) -> str:

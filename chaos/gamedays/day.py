@@ -28,7 +28,19 @@ from chaos.definitions.gameday import GameDay, Step
 from chaos.gamedays import approval, consent, drill, freezes, gates, preflight, tickets, windows
 from chaos.gamedays.alerts import AlertWatch, Moment, judged, watched_until
 from chaos.gamedays.announce import Announcer, wrong_templates
-from chaos.gamedays.board import CONSENT, DAYS, STOP, Board, Busy, Held, Lock, day_id, hold_id, used_id
+from chaos.gamedays.board import (
+    CONSENT,
+    DAYS,
+    STOP,
+    Board,
+    Busy,
+    Held,
+    Lock,
+    day_id,
+    days_of,
+    hold_id,
+    used_id,
+)
 from chaos.gamedays.gate import Gate
 from chaos.gamedays.gates import OVER, UNDER_WAY
 from chaos.gamedays.outside import Outside
@@ -307,7 +319,7 @@ class Day:
             raise Held(f"{self.day.name} of {self._held.day} was held on {known.source.get('host', '?')}")
         self._pass([
             on_hold,
-            *([gates.unended(board.every(day_id(self.day.name, "")))] if locked else []),
+            *([gates.unended(days_of(board, self.day.name))] if locked else []),
             *([self._notes_fit(board)] if there else []),
             gates.stop_wish(get(STOP)),
             self._consent(consent.board(self.day, self.hands.cluster(), notes), patience=0.0),

@@ -192,6 +192,22 @@ def test_resume_takes_nothing_of_a_drill_that_is_under_way(
     assert drill.left(stop) is not None
 
 
+def test_resume_and_status_leave_another_game_day_whose_name_begins_alike(
+    tmp_path: Path, cluster: WithDocuments, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path)
+    other = day_id("staging-zone", "2026-11-19")
+    cluster._keep(other, {"state": "under way", "host": "vm"})
+    with pytest.raises(InvalidInput, match="nothing is on hold"):
+        gameday.gameday_resume(file, "may it go on?")
+    cluster._keep(day_id("staging", "2026-11-26"), {"state": "under way", "host": "vm"})
+    gameday.gameday_status(file)
+    said = capsys.readouterr().out
+    assert "day 2026-11-26: under way on vm" in said and "2026-11-19" not in said
+    gameday.gameday_resume(file, "the runner was killed")
+    assert cluster.documents[other]["state"] == "under way", "nobody has said why that one may go on"
+
+
 def test_the_lock_of_a_drill_is_that_of_a_cluster_and_an_index(tmp_path: Path) -> None:
     target = load_existing(load_gameday(written(tmp_path)).target)
     assert drill.lock_of(target) == "abcdefghijklmnopqrstuv/.opensearch-chaos"

@@ -226,6 +226,15 @@ def test_documents_of_days_are_no_notes_of_runs(cluster: WithDocuments) -> None:
     assert there.forget(NOW) == (1, 0) and INDEX in cluster.indices, "the index stays: others may have written to it"
 
 
+def test_days_of_a_game_day_are_not_those_of_one_whose_name_begins_alike(cluster: WithDocuments) -> None:
+    there = Board(cluster, INDEX)  # type: ignore[arg-type]
+    there.make()
+    for gameday in ("staging", "staging-zone", "staging-2026-11-19"):
+        there.put(board.day_id(gameday, "2026-11-26"), {"state": "under way"})
+    assert list(board.days_of(there, "staging")) == ["gameday-day-staging-2026-11-26"]
+    assert list(board.days_of(there, "staging-zone")) == ["gameday-day-staging-zone-2026-11-26"]
+
+
 def test_a_used_approval_is_forgotten_once_its_signatures_have_expired(cluster: WithDocuments) -> None:
     made: Any = cluster
     there = Board(made, INDEX)

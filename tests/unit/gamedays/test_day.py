@@ -313,6 +313,11 @@ def test_a_day_whose_runner_died_lets_no_other_begin(firing: Firing, monkeypatch
         assert firing.hands.ran == ["0"]
 
 
+def test_a_dead_day_of_another_game_day_whose_name_begins_alike_holds_nothing(firing: Firing) -> None:
+    firing.cluster._keep(day_id("staging-zone", "2026-11-19"), {"state": "under way", "host": "vm"})
+    assert firing.fire() is Exit.PASS, firing.refused
+
+
 def test_the_next_week_is_another_day(firing: Firing) -> None:
     assert firing.fire() is Exit.PASS
     firing.now += timedelta(days=7)
