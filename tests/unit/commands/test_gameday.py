@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from datetime import UTC, datetime
@@ -21,7 +22,7 @@ from chaos.definitions.existing import load_existing
 from chaos.definitions.gameday import load_gameday
 from chaos.gamedays import board, drill
 from chaos.gamedays.board import LOCK, Board, day_id, hold_id
-from chaos.gamedays.record import read
+from chaos.gamedays.record import Record, read
 from chaos.run.options import RunResult
 
 AT = datetime(2026, 11, 20, 6, 0)  # a Friday
@@ -190,6 +191,42 @@ def test_resume_takes_nothing_of_a_drill_that_is_under_way(
     with pytest.raises(board.Held, match="is under way on this cluster"):
         gameday.gameday_resume(file, "is it dead?")
     assert drill.left(stop) is not None
+
+
+HELD = {"why": "dirty", "day": "2026-11-19"}
+
+
+@pytest.mark.parametrize("what", ["no folder", "a full disk"])
+def test_resume_clears_nothing_without_a_record_of_why(
+    tmp_path: Path, cluster: WithDocuments, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    file = written(tmp_path, record="/proc/nowhere") if what == "no folder" else written(tmp_path)
+    stop = drilled(file)
+    cluster._keep(hold_id("staging"), HELD)
+    cluster._keep(day_id("staging", "2026-11-19"), {"state": "under way", "host": "vm"})
+
+    def full(record: Record, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        if what == "a full disk":
+            patch.setattr(Record, "_put", full)
+        with pytest.raises(InvalidInput, match=r"cannot be (made|written)"):
+            gameday.gameday_resume(file, "it was looked at")
+    assert cluster.documents[hold_id("staging")] == HELD and stop.exists() and LOCK not in cluster.documents
+    assert cluster.documents[day_id("staging", "2026-11-19")]["state"] == "under way"
+    assert list(tmp_path.glob("gamedays/staging/*")) == []
+
+
+def test_two_resumes_of_one_second_have_a_record_each(
+    tmp_path: Path, cluster: WithDocuments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = written(tmp_path)
+    monkeypatch.setattr(gameday, "_now", lambda: NOW)
+    for _ in range(2):
+        cluster._keep(hold_id("staging"), HELD)
+        gameday.gameday_resume(file, "it was looked at")
+    assert len(list(tmp_path.glob("gamedays/staging/20261126T100000Z-*-resumed/record.jsonl"))) == 2
 
 
 def test_resume_and_status_leave_another_game_day_whose_name_begins_alike(
