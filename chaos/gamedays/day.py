@@ -266,6 +266,7 @@ class Day:
         if self._alerts is not None:
             why = self._alerts.ready()
             self._pass([Gate("alerts", why is None, why or "the alerts can be asked", "mend the address under alerts")])
+        self._pass(self._still_open())
         self._announced(target)
         self._refuse_stopped("the day")
         self._claim(board)
@@ -294,6 +295,15 @@ class Day:
         found = [Gate("window", held.ok, held.why or "it is open", "see: opensearch-chaos gameday validate FILE")]
         if held.ok and held.closes is not None:
             found += self._frozen()
+        return found
+
+    def _still_open(self) -> list[Gate]:
+        """The same once more, for the lock, plans and a cluster that has to be still may have taken long."""
+        assert self._held is not None
+        first, found = self._held, self._time()
+        if self._held.day != first.day:
+            self._held = first
+            found.append(Gate("window", False, f"the window of {first.day} is over", "fire it in its next window"))
         return found
 
     def _frozen(self) -> list[Gate]:

@@ -361,6 +361,31 @@ def test_a_refusal_changes_nothing(firing: Firing, what: str, make: Callable[[Fi
     assert [event for event, _ in firing.teller.told if event != "before"] == ["refused"]
 
 
+@pytest.mark.parametrize(
+    ("late", "says"),
+    [
+        (timedelta(minutes=20), "a day may begin until last_start, 11:01, only"),
+        (timedelta(days=7), "the window of 2026-11-26 is over"),
+    ],
+    ids=["after last_start", "in the next window"],
+)
+def test_a_day_whose_gates_took_long_begins_in_its_window_or_not_at_all(
+    firing: Firing, monkeypatch: pytest.MonkeyPatch, late: timedelta, says: str
+) -> None:
+    """The lock was watched for three minutes, plans were made, the cluster had to be still for long."""
+    window = {**OPEN, "last_start": "11:01"}
+    firing.day = firing.hands.day = a_day(firing.folder / "late", window=window, preflight={"stable": "1ms"})
+
+    def pass_time() -> None:
+        firing.now += late
+
+    monkeypatch.setattr(preflight, "looked", on_call(1, lambda target, wanted: WELL, pass_time))
+    assert firing.fire() is Exit.USAGE and firing.hands.ran == []
+    assert [each for each in firing.refused if "window" in each] == firing.refused and says in str(firing.refused)
+    assert [event for event, _ in firing.teller.told] == ["refused"], "nobody was told that it begins"
+    assert day_id("staging", "2026-11-26") not in firing.cluster.documents
+
+
 def test_a_consent_that_this_user_may_not_read_is_refused_with_what_it_needs(firing: Firing) -> None:
     firing.day = firing.hands.day = a_day(firing.folder / "own", window=OPEN, consent={"index": INDEX})
     asked = f"/{INDEX}/_doc/{CONSENT}"
@@ -673,15 +698,15 @@ def test_a_window_that_closes_while_alerts_are_awaited_stops_nothing(
     assert firing.fire() is Exit.PASS and firing.lines("stop") == []
 
 
-def on_call(number: int, what: Callable[[], Any], then: Callable[[], object]) -> Callable[[], Any]:
+def on_call(number: int, what: Callable[..., Any], then: Callable[[], object]) -> Callable[..., Any]:
     """``what``, and ``then`` in its call ``number``, counted from 1."""
     calls: list[None] = []
 
-    def called() -> Any:
+    def called(*given: Any) -> Any:
         calls.append(None)
         if len(calls) == number:
             then()
-        return what()
+        return what(*given)
 
     return called
 
