@@ -364,7 +364,7 @@ class Day:
             earlier: Any = gates.earlier_of(board.every(DAYS))
         except ChaosError as error:
             earlier = f"earlier days could not be read: {error.message}"
-        digests = {str(plan["experiment"]): str(plan["digest"]) for plan in plans}
+        digests = [(str(plan["experiment"]), str(plan["digest"])) for plan in plans]
         self._pass(gates.ladder(self.day, digests, labs, earlier, self.now()))
         assert self._held is not None and self._held.closes is not None
         needed = float(self.day.written.bounds.abort) + sum(float(plan["longest"]) for plan in plans)

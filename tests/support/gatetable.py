@@ -164,7 +164,7 @@ def ladder(
             {"experiment": f"{name}.yaml", "rung": each} for name, each in zip("abc", rungs or ("node",), strict=False)
         ]
         day = a_day(folder, ladder={"labs": "lab-runs", "within": "720h"}, experiments=steps)
-        return gates.ladder(day, {str(each["experiment"])[0]: "d" * 64 for each in steps}, labs, earlier, NOW)
+        return gates.ladder(day, [(str(each["experiment"])[0], "d" * 64) for each in steps], labs, earlier, NOW)
 
     return make
 

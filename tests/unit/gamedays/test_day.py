@@ -579,6 +579,21 @@ def test_how_an_experiment_ends_is_how_the_day_ends(firing: Firing, end: Exit, c
     assert firing.fire() is (Exit.HELD if holds else Exit.PASS)
 
 
+@pytest.mark.parametrize("alike", [True, False], ids=["alike", "on another topology"])
+def test_one_experiment_may_be_held_twice_in_a_day(
+    tmp_path: Path, cluster: WithDocuments, approved: list[Any], alike: bool
+) -> None:
+    """Each of its plans must have passed in a lab."""
+    twice = [{"experiment": "one.yaml", "rung": "node"}] * 2
+    firing = Firing(tmp_path, cluster, experiments=twice, ladder={"labs": "labs"}, preflight={"stable": "1ms"})
+    plans = firing.hands.plans
+    if not alike:
+        firing.hands.plans = lambda: [{**plans()[0], "digest": "e" * 64}, plans()[1]]  # type: ignore[method-assign]
+    assert firing.fire() is (Exit.PASS if alike else Exit.USAGE), firing.said
+    assert firing.hands.ran == (["0", "1"] if alike else [])
+    assert firing.refused == ([] if alike else ["the day, lab run of one: labs has no lab run of exactly this experiment"])
+
+
 def test_a_weakness_may_be_gone_on_after(tmp_path: Path, cluster: WithDocuments, approved: list[Any]) -> None:
     steps = [{"experiment": f"{name}.yaml", "rung": "node", "on_weakness": "go on"} for name in ("one", "two")]
     firing = Firing(tmp_path, cluster, experiments=steps, preflight={"stable": "1ms"})

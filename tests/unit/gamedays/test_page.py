@@ -123,6 +123,12 @@ def test_a_guard_of_the_users_that_ended_the_day_is_a_no_and_another_is_not() ->
 # -- the page ------------------------------------------------------------------------------------
 
 
+def test_of_one_that_was_planned_twice_and_ran_once_the_other_is_named() -> None:
+    assert summary.not_run(days.good()) == []
+    planned = ["data-node-kill", "zone-black-hole", "data-node-kill"]
+    assert summary.not_run(changed(days.good(), "day.asked", experiments=planned)) == ["data-node-kill"]
+
+
 def test_a_whole_day_is_told_from_its_outcome_to_its_head() -> None:
     made, words = drawn(days.whole(), days.runs(), [days.good()], head="ab" * 32)
     found = sections(words)
