@@ -326,7 +326,7 @@ def gameday_run(
         made = Day(day, hands, record, announcer, say, change)
         made.begun = lambda: begun(day, _now().timestamp())
         code = made.go(command)
-    finish(day, folder, code)
+    finish(day, folder, code, on_hold=made.on_hold)
     if broken:
         raise ChaosError(f"the record of the day has a hole: {broken[0]}")
     say(f"record: {folder / FILE}")
@@ -395,6 +395,7 @@ def gameday_resume(file: File, reason: Reason) -> None:
 
     The reason is on record before anything is cleared. Exit code 2 where it cannot be, or where nothing is on hold.
     """
+    from chaos.commands.gameday_page import resumed
     from chaos.definitions.gameday import load_gameday
     from chaos.gamedays.board import STOP, Lock, hold_id
 
@@ -417,6 +418,7 @@ def gameday_resume(file: File, reason: Reason) -> None:
         _on_record(day, reason, cleared)
         for _, clear in found:
             clear()
+    resumed(day)
     say(f"{day.name}: cleared {' and '.join(cleared)}")
 
 

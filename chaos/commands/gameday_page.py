@@ -12,10 +12,12 @@ from chaos.base.errors import ChaosError, Exit
 from chaos.commands.common import say
 from chaos.definitions.gameday import GameDay
 from chaos.gamedays import page, record, textfile
-from chaos.gamedays.day import HOLDS, OUTCOMES
+from chaos.gamedays.day import OUTCOMES
 from chaos.statistics.judged import judged
 from chaos.statistics.store import is_run
 
+CHANGING = ("drill", "experiment.begin", "hold")
+"""Kinds of lines of a day that has begun to change its cluster."""
 EARLIER = 12
 """Days before it that the page looks back on."""
 
@@ -28,8 +30,17 @@ def begun(day: GameDay, at: float) -> None:
             say(f"  {why}")
 
 
-def finish(day: GameDay, folder: Path, code: Exit) -> None:
-    """Never fails a day: what cannot be made is said."""
+def resumed(day: GameDay) -> None:
+    """A hold was cleared; node_exporter is told where its file is on this machine. Never fails."""
+    if day.written.textfile is not None and (file := Path(day.written.textfile)).is_file():
+        facts = textfile.Facts(day.name, day.written.target, running=False, held=False)
+        if (why := textfile.write(file, facts)) is not None:
+            say(f"  {why}")
+
+
+def finish(day: GameDay, folder: Path, code: Exit, on_hold: bool | None = None) -> None:
+    """Never fails a day: what cannot be made is said. ``on_hold``: whether a person must clear something before a day
+    may begin again; None: that is not known."""
     lines = record.read(folder / record.FILE)
     runs = [_run(line, folder) for line in lines if line["kind"] in ("experiment.end", "drill") and line.get("folder")]
     earlier = []
@@ -47,7 +58,7 @@ def finish(day: GameDay, folder: Path, code: Exit) -> None:
     except (OSError, ValueError, KeyError, TypeError) as error:
         say(f"  the page could not be made: {type(error).__name__}: {error}")
     if day.written.textfile is not None:
-        begun = any(line["kind"] == "experiment.begin" for line in lines)
+        begun = any(line["kind"] in CHANGING for line in lines)
         outcome = OUTCOMES[code] if code is not Exit.USAGE and begun else None
         facts = textfile.Facts(
             day.name,
@@ -56,7 +67,7 @@ def finish(day: GameDay, folder: Path, code: Exit) -> None:
             started=_epoch(lines[0]) if begun else None,
             ended=_epoch(lines[-1]) if begun else None,
             outcome=outcome,
-            held=code in HOLDS if begun else None,
+            held=on_hold,
         )
         if (why := textfile.write(Path(day.written.textfile), facts)) is not None:
             say(f"  {why}")

@@ -177,6 +177,8 @@ class Day:
     changed: bool = field(default=False, init=False)
     """Whether anything may have been changed on the cluster, so that an end of the day is a stop and no refusal."""
     stopped: str | None = field(default=None, init=False)
+    on_hold: bool | None = field(default=None, init=False)
+    """Whether a person must clear something before a day may begin; None: that is not known yet."""
 
     def __post_init__(self) -> None:
         self._held: windows.Held | None = None
@@ -323,13 +325,16 @@ class Day:
         get = board.get if there else lambda id: None
         known = get(day_id(self.day.name, str(self._held.day)))
         on_hold = gates.hold(get(hold_id(self.day.name)))
+        self.on_hold = not on_hold.ok
         if on_hold.ok and known is not None and known.source.get("state") == OVER:
             if known.source.get("outcome") not in gates.WELL:
                 self._pass([gates.stopped(known)])
             raise Held(f"{self.day.name} of {self._held.day} was held on {known.source.get('host', '?')}")
+        ended = [gates.unended(days_of(board, self.day.name))] if locked else []
+        self.on_hold = not all(gate.ok for gate in (on_hold, *ended))
         self._pass([
             on_hold,
-            *([gates.unended(days_of(board, self.day.name))] if locked else []),
+            *ended,
             *([self._notes_fit(board)] if there else []),
             gates.stop_wish(get(STOP)),
             self._consent(consent.board(self.day, self.hands.cluster(), notes), patience=0.0),
@@ -786,6 +791,7 @@ class Day:
         return code
 
     def _hold(self, why: str) -> None:
+        self.on_hold = True
         self._note("hold", why=why)
         with suppress(ChaosError):
             assert self._board is not None and self._held is not None

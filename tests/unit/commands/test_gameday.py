@@ -20,7 +20,7 @@ from chaos.base.errors import ChaosError, InvalidInput
 from chaos.commands import gameday, gameday_hands
 from chaos.definitions.existing import load_existing
 from chaos.definitions.gameday import load_gameday
-from chaos.gamedays import board, drill
+from chaos.gamedays import board, drill, textfile
 from chaos.gamedays.board import LOCK, Board, day_id, hold_id
 from chaos.gamedays.record import Record, read
 from chaos.run.options import RunResult
@@ -216,6 +216,21 @@ def test_resume_clears_nothing_without_a_record_of_why(
     assert cluster.documents[hold_id("staging")] == HELD and stop.exists() and LOCK not in cluster.documents
     assert cluster.documents[day_id("staging", "2026-11-19")]["state"] == "under way"
     assert list(tmp_path.glob("gamedays/staging/*")) == []
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["on the runner", "on another machine"])
+def test_resume_tells_node_exporter_where_its_file_is(tmp_path: Path, cluster: WithDocuments, there: bool) -> None:
+    prom = tmp_path / "x.prom"
+    file = written(tmp_path, textfile=str(prom))
+    if there:
+        target = load_gameday(file).written.target
+        textfile.write(prom, textfile.Facts("staging", target, False, outcome="aborted", held=True))
+    cluster._keep(hold_id("staging"), HELD)
+    gameday.gameday_resume(file, "it was looked at")
+    assert prom.exists() is there
+    if there:
+        found = {labels.get("outcome", name): value for name, labels, value in textfile.parsed(prom.read_text())}
+        assert (found["held"], found["aborted"], found["running"]) == (0.0, 1.0, 0.0)
 
 
 def test_two_resumes_of_one_second_have_a_record_each(

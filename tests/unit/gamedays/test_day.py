@@ -154,6 +154,7 @@ class Firing:
         with Record(self.file) as record:
             made = Day(self.day, self.hands, record, self.teller, self.said.append, change, lambda: self.now)  # type: ignore[arg-type]
             made.patience = 0.0
+            self.made = made
             code = made.go("opensearch-chaos gameday run x")
         assert verify(self.file) == []
         return code
