@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from chaos.base.errors import ChaosError, Exit
 from chaos.commands.common import say
 from chaos.definitions.gameday import GameDay
-from chaos.gamedays import page, record, textfile
+from chaos.gamedays import page, record, summary, textfile
 from chaos.gamedays.day import OUTCOMES
 from chaos.statistics.judged import judged
 from chaos.statistics.store import is_run
@@ -43,13 +44,7 @@ def finish(day: GameDay, folder: Path, code: Exit, on_hold: bool | None = None) 
     may begin again; None: that is not known."""
     lines = record.read(folder / record.FILE)
     runs = [_run(line, folder) for line in lines if line["kind"] in ("experiment.end", "drill") and line.get("folder")]
-    earlier = []
-    for file in sorted(folder.parent.glob(f"*/{record.FILE}"))[-EARLIER - 1 :]:
-        if file.parent != folder:
-            try:
-                earlier.append(record.read(file))
-            except ChaosError as error:
-                say(f"  not looked back on: {error.message}")
+    earlier = list(islice(_earlier(folder), EARLIER))
     shown = [_beside(line, folder) for line in lines]
     try:
         made = page.page(shown, runs, earlier, head=record.head_of(folder / record.FILE))
@@ -57,7 +52,7 @@ def finish(day: GameDay, folder: Path, code: Exit, on_hold: bool | None = None) 
         (folder / "todo.md").write_text(page.markdown(shown, runs), encoding="utf-8")
     except (OSError, ValueError, KeyError, TypeError) as error:
         say(f"  the page could not be made: {type(error).__name__}: {error}")
-    if day.written.textfile is not None:
+    if day.written.textfile is not None and not summary.already(lines):
         begun = any(line["kind"] in CHANGING for line in lines)
         outcome = OUTCOMES[code] if code is not Exit.USAGE and begun else None
         facts = textfile.Facts(
@@ -71,6 +66,20 @@ def finish(day: GameDay, folder: Path, code: Exit, on_hold: bool | None = None) 
         )
         if (why := textfile.write(Path(day.written.textfile), facts)) is not None:
             say(f"  {why}")
+
+
+def _earlier(folder: Path) -> Iterator[list[dict[str, Any]]]:
+    """Records of days beside this one, the newest first."""
+    for file in sorted(folder.parent.glob(f"*/{record.FILE}"), reverse=True):
+        if file.parent == folder:
+            continue
+        try:
+            lines = record.read(file)
+        except ChaosError as error:
+            say(f"  not looked back on: {error.message}")
+            continue
+        if summary.is_day(lines):
+            yield lines
 
 
 def _epoch(line: Mapping[str, Any]) -> float:

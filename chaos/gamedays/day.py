@@ -46,6 +46,7 @@ from chaos.gamedays.gates import OVER, UNDER_WAY
 from chaos.gamedays.outside import Outside
 from chaos.gamedays.record import FILE, Record, read
 from chaos.gamedays.stopping import Bound, Signalled, WindowEnd, Wish
+from chaos.gamedays.summary import ALREADY
 from chaos.gamedays.switches import FileSwitch, MapSwitch, Switch
 from chaos.run.guards import Guard
 from chaos.run.options import Permits, Stage
@@ -781,7 +782,7 @@ class Day:
         return self._ended(code, says, event="abort" if self.changed else "refused")
 
     def _ended(self, code: Exit, says: str, event: Any = None) -> Exit:
-        outcome = "held already" if event is None else OUTCOMES[code]
+        outcome = ALREADY if event is None else OUTCOMES[code]
         if self.changed and code in HOLDS:
             self._hold(says)
         self._noted_on_cluster(outcome, says)

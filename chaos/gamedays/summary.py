@@ -22,7 +22,9 @@ Runs = Sequence[Mapping[str, Any]]
 """Each run: ``folder``, relative to the page, and ``findings``, what its findings.json holds (None: it has none)."""
 NONE = "none"
 """An outcome that is not in the record."""
-OUTCOMES = ("pass", "weakness", "inconclusive", "aborted", "error", "dirty", "refused", "held")
+ALREADY = "held already"
+"""The outcome of a firing that found its day held, or under way, by another one."""
+OUTCOMES = ("pass", "weakness", "inconclusive", "aborted", "error", "dirty", "refused", "held", ALREADY)
 NOT_THERE = "not in the record"
 MISSED = ("weakness",)
 GUARD = "guard."
@@ -183,8 +185,21 @@ def experiments(lines: Lines, runs: Runs = ()) -> list[Experiment]:
     return made
 
 
+def already(lines: Lines) -> bool:
+    """Whether this firing found its day held by another one, so that nothing was to be done."""
+    return outcome_of(last(lines, "day.end")) == ALREADY
+
+
+def is_day(lines: Lines) -> bool:
+    """Whether a record is that of a day: not of a hold that was cleared, nor of a firing that found it held already."""
+    return bool(of(lines, "day.asked")) and not already(lines)
+
+
 def not_run(lines: Lines) -> list[str]:
-    """Experiments that were planned, as ``day.asked`` says where it does, and never began."""
+    """Experiments that were planned, as ``day.asked`` says where it does, and never began; none of a day that another
+    firing held."""
+    if already(lines):
+        return []
     planned = [str(name) for name in last(lines, "day.asked").get("experiments") or []]
     begun = Counter(each.name for each in experiments(lines))
     return [name for n, name in enumerate(planned) if planned[:n].count(name) >= begun[name]]
@@ -231,6 +246,8 @@ def _unshown(lines: Lines, ran: Sequence[Experiment]) -> Iterator[str]:
     """Why it is not shown that the hypothesis held; what decides comes first."""
     end = last(lines, "day.end")
     gates = refused(lines)
+    if already(lines):
+        yield word(end.get("says")).removeprefix("already held: ")
     if not ran and gates:
         yield f"{word(gates[0].get('name'))}: {word(gates[0].get('says'))}"
     for stop in of(lines, "stop"):

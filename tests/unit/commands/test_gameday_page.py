@@ -15,6 +15,7 @@ from chaos.base.errors import Exit
 from chaos.commands import gameday_page
 from chaos.gamedays.board import day_id, hold_id
 from chaos.gamedays.day import Ran
+from chaos.gamedays.record import FILE, Record
 from chaos.gamedays.textfile import parsed
 
 approved, cluster, firing = days.approved, days.cluster, days.firing
@@ -68,3 +69,39 @@ def test_a_day_whose_runner_died_is_no_day_without_a_hold(zone: Firing, tmp_path
     zone.cluster._keep(day_id("staging", "2026-12-03"), {"state": "under way", "host": "vm"})  # and it dies
     zone.now += timedelta(days=7)
     assert fired(zone) is Exit.HELD and samples(file)["held"] == 1.0
+
+
+def test_a_firing_that_finds_its_day_held_leaves_nothing_to_do_and_is_no_day_of_the_trend(
+    zone: Firing, tmp_path: Path
+) -> None:
+    assert fired(zone) is Exit.PASS
+    told = (tmp_path / "x.prom").read_text()
+    zone.now += timedelta(minutes=30)
+    assert fired(zone) is Exit.PASS and zone.lines("day.end")[0]["outcome"] == "held already"
+    assert (tmp_path / "x.prom").read_text() == told, "the firing that holds it tells how it is"
+    folder = zone.file.parent
+    todo = (folder / "todo.md").read_text()
+    assert "held already by another firing" in todo and "- [ ]" not in todo and "no end on record" not in todo
+    assert "The day was held already:** staging of 2026-11-26 was held on" in todo
+    page = (folder / "gameday.html").read_text()
+    assert "no end on record" not in page and "planned and did not run" not in page
+    with Record(tmp_path / "day-2-resumed" / FILE) as record:
+        record.add("resumed", gameday="staging", by="ann", reason="it was looked at", cleared=["hold"])
+    zone.now += timedelta(days=7)
+    assert fired(zone) is Exit.PASS
+    earlier = list(gameday_page._earlier(zone.file.parent))
+    assert [[line["outcome"] for line in lines if line["kind"] == "day.end"] for lines in earlier] == [["pass"]]
+    assert "no end on record" not in (zone.file.parent / "gameday.html").read_text()
+
+
+def test_a_page_looks_back_on_days_however_often_each_was_fired(
+    zone: Firing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gameday_page, "EARLIER", 2)
+    assert fired(zone) is Exit.PASS
+    for _ in range(3):
+        assert fired(zone) is Exit.PASS
+    zone.now += timedelta(days=7)
+    assert fired(zone) is Exit.PASS
+    page = (zone.file.parent / "gameday.html").read_text()
+    assert "no end on record" not in page and "No earlier day of this game day" not in page
