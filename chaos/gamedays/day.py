@@ -310,10 +310,10 @@ class Day:
         return found
 
     def _frozen(self) -> list[Gate]:
-        """Calendars of the rest of the window."""
-        assert self._held is not None and self._held.closes is not None
+        """Calendars of the rest of the window, or of all of one that is yet to open."""
+        assert self._held is not None and self._held.opened is not None and self._held.closes is not None
         now = self.now()
-        return gates.frozen(freezes.frozen_by(self.day, now, self._held.closes, now))
+        return gates.frozen(freezes.frozen_by(self.day, max(now, self._held.opened), self._held.closes, now))
 
     def _known(self, board: Board, notes: str, *, locked: bool) -> None:
         """What the cluster knows of game days. Raises Held where this one was held already and ended by itself, Refused
