@@ -771,8 +771,8 @@ class Day:
         """While no run is under way."""
         self.stopped = "; ".join(each.why for each in stops)
         for stop in stops:
-            self._note("stop", by=stop.by, why=stop.why)
-        self._note("undone", nothing=True)
+            self._note_last("stop", by=stop.by, why=stop.why)
+        self._note_last("undone", nothing=True)
 
     def _failed(self, code: Exit, says: str) -> Exit:
         self.says(f"{says}")
@@ -786,14 +786,19 @@ class Day:
         if self.changed and code in HOLDS:
             self._hold(says)
         self._noted_on_cluster(outcome, says)
-        self._note("day.end", outcome=outcome, exit_code=int(code), says=says)
+        self._note_last("day.end", outcome=outcome, exit_code=int(code), says=says)
         if event is not None:
             self.announcer.tell_later(event, **self._facts(f"{outcome}: {says}"))
         return code
 
+    def _note_last(self, kind: str, **fields: Any) -> None:
+        """At the end: hold, board and announcement do not depend on a disk. The record says itself that it has a hole."""
+        with suppress(OSError):
+            self._note(kind, **fields)
+
     def _hold(self, why: str) -> None:
         self.on_hold = True
-        self._note("hold", why=why)
+        self._note_last("hold", why=why)
         with suppress(ChaosError):
             assert self._board is not None and self._held is not None
             self._board.put(

@@ -6,6 +6,7 @@ real.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -1022,6 +1023,34 @@ def test_an_error_of_ours_is_told_and_holds(firing: Firing) -> None:
     firing.hands.while_running = breaks
     assert firing.fire() is Exit.ERROR and firing.teller.told[-1][0] == "abort"
     assert hold_id("staging") in firing.cluster.documents and LOCK not in firing.cluster.documents
+
+
+@pytest.mark.parametrize("when", ["in a run", "at a gate between two"])
+def test_a_disk_that_is_full_keeps_nobody_from_hearing_how_the_day_ended(
+    firing: Firing, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    def refuses(record: Record, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def full() -> None:
+        monkeypatch.setattr(Record, "_put", refuses)
+
+    if when == "in a run":
+        firing.hands.while_running = lambda number, permits: full()
+    else:
+
+        def edited() -> None:
+            full()
+            raise days.Refused([days.Gate("approval", False, "it was edited")])
+
+        firing.hands.plans = on_call(3, firing.hands.plans, edited)  # type: ignore[method-assign]
+    code = firing.fire()
+    assert code is (Exit.ERROR if when == "in a run" else Exit.ABORTED) and firing.hands.ran == ["0"]
+    event, says = firing.teller.told[-1]
+    assert event == "abort" and ("No space left on device" in says) is (when == "in a run")
+    known = firing.cluster.documents
+    assert hold_id("staging") in known and known[day_id("staging", "2026-11-26")]["state"] == "over"
+    assert firing.lines("day.end") == [] and LOCK not in known
 
 
 def test_a_day_that_nobody_foresaw_is_told_too(firing: Firing) -> None:
