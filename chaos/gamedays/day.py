@@ -1,9 +1,10 @@
 """The order of one game day. Whoever fires it, and however often: every gate is held here.
 
 what needs no cluster (stop file, window, freezes) → what the cluster knows of days (hold, held already, consent) → lock
-→ plans, ladder, approval, preflight, guards, alerts → announced → the day is noted as held, its approval as used →
-drill → each experiment, before which all that can have changed is asked again → alerts judged → announced → lock given
-back. A refusal before the first change is 2, a stop after it 4. Undo never needs the lock.
+→ plans, ladder, approval, preflight, guards, alerts → the window once more → announced → the day is noted as held, its
+approval as used → drill → each experiment, before which all that can have changed is asked again → alerts awaited,
+guards asked a last time, alerts judged → announced → lock given back. A refusal before the first change is 2, a stop
+after it 4. Undo never needs the lock.
 """
 
 from __future__ import annotations
@@ -347,7 +348,7 @@ class Day:
 
     def _stops(self) -> list[Gate]:
         came = Signalled(self._signal).tripped(time.monotonic())
-        return [*(switch.gate() for switch in self._switches), Gate("signal", came is None, came or "none came")]
+        return [*(switch.gate() for switch in self._switches), gates.signal(came)]
 
     def _clear_switches(self) -> None:
         """Under the lock: a drill of a day that held it before us is over, and what it left stops nobody."""

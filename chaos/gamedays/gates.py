@@ -65,6 +65,11 @@ def stop_wish(doc: Doc | None) -> Gate:
     return Gate("stop", False, f"{who} asked to stop", "ask why, then: opensearch-chaos gameday resume FILE --reason …")
 
 
+def signal(why: str | None) -> Gate:
+    """A signal that came while no run was under way. ``why``: as :class:`.stopping.Signalled` says it."""
+    return Gate("signal", why is None, why or "none came")
+
+
 def hold(doc: Doc | None) -> Gate:
     """After trouble nothing begins until a person has said why it may."""
     if doc is None:
