@@ -793,7 +793,7 @@ class Day:
         return code
 
     def _note_last(self, kind: str, **fields: Any) -> None:
-        """At the end: hold, board and announcement do not depend on a disk. The record says itself that it has a hole."""
+        """At the end: hold, board and announcement depend on no disk. The record says itself that it has a hole."""
         with suppress(OSError):
             self._note(kind, **fields)
 

@@ -646,8 +646,9 @@ class Fis:
         filters = [{"Name": "association.subnet-id", "Values": wanted}]
         with suppress(ChaosError):
             found = self._all("ec2", "describe_network_acls", "NetworkAcls", Filters=filters)
-            has = {each["SubnetId"]: acl["NetworkAclId"] for acl in found if _by_fis(acl) for each in acl["Associations"]}
-            self._cloned.setdefault((run, fault), {}).update({each: has[each] for each in wanted if each in has})
+            theirs = [(each["SubnetId"], acl) for acl in found if _by_fis(acl) for each in acl["Associations"]]
+            has = {subnet: str(acl["NetworkAclId"]) for subnet, acl in theirs if subnet in wanted}
+            self._cloned.setdefault((run, fault), {}).update(has)
 
     def _associate(self, snapshot: Mapping[str, Any], seen: Mapping[str, str] | None = None) -> None:
         """Subnets have the network ACL that they had, unless somebody else gave them another one meanwhile, and the
