@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chaos.base.errors import ChaosError, Exit, InvalidInput
+from chaos.base.errors import ChaosError, Exit, FaultError, InvalidInput
 from chaos.base.text import plural
 from chaos.commands.common import out
 
@@ -61,12 +61,18 @@ def mapped_on(paths: Sequence[Path], there: ExistingTarget) -> list[Experiment]:
 
 
 def requests(
-    experiment: Experiment, there: ExistingTarget, *, momentary: bool = True, run: str = "export"
+    experiment: Experiment,
+    there: ExistingTarget,
+    *,
+    momentary: bool = True,
+    elected: str | None = None,
+    run: str = "export",
 ) -> list[tuple[str, dict[str, Any]]]:
     """Fault → the request that would make its template, for those that FIS would carry out; found by GETs alone.
 
-    Raises ChaosError where AWS does not say whom they would hit, and without ``momentary=False`` for a fault of which
-    only the moment decides that.
+    ``elected``: as if this node were the elected cluster manager; a fault that cannot begin then has none. Raises
+    ChaosError where AWS does not say whom they would hit, and without ``elected`` or ``momentary=False`` for a fault of
+    which only the moment decides that.
     """
     from chaos.registry import PROVIDERS
     from chaos.run import plan, reaching
@@ -81,7 +87,12 @@ def requests(
     for each in plan.faults(experiment):
         if offers.meant(each.params.kind).provider != "fis":
             continue
-        fault = plan.preview(each, experiment, experiment.seed, target.wiring, offers)
+        try:
+            fault = plan.preview(each, experiment, experiment.seed, target.wiring, offers, elected)
+        except FaultError:
+            if elected is None or not each.params.momentary:
+                raise
+            continue
         if fault is None and not momentary:
             continue
         if fault is None or fault.read is None:
@@ -96,8 +107,10 @@ def requests(
 
 
 def priced(experiment: Experiment, target: Existing) -> str | None:
-    """What AWS would ask for an experiment's faults by FIS at most, in words; None: none is FIS's. Asks nobody."""
-    from chaos.aws.price import price, total
+    """What AWS would ask for an experiment's faults by FIS at most, whoever is elected; None: none is FIS's. Asks
+    nobody."""
+    from chaos.aws.price import Price, price, total
+    from chaos.run import plan
     from chaos.targets.existing.fis import Fis, Instance
     from chaos.targets.existing.target import ExistingTarget
 
@@ -124,8 +137,14 @@ def priced(experiment: Experiment, target: Existing) -> str | None:
 
     there = ExistingTarget(target, experiment.topology)
     there.fis = Pretended(target.written.fis, target.written.name)
-    found = [price(request, target.written.fis.region) for _, request in requests(experiment, there, momentary=False)]
-    return f"{total(found).text} at most" if found else None
+    momentary = any(each.params.momentary for each in plan.faults(experiment))
+    ways: list[str | None] = [node.name for node in experiment.topology.cluster_managers] if momentary else [None]
+    dearest: dict[str, Price] = {}
+    for elected in ways:
+        for fault, request in requests(experiment, there, momentary=False, elected=elected):
+            asked = price(request, target.written.fis.region)
+            dearest[fault] = max(dearest.get(fault, asked), asked, key=lambda each: each.action_minutes)
+    return f"{total(dearest.values()).text} at most" if dearest else None
 
 
 def fis_export(

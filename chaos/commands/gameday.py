@@ -6,10 +6,13 @@ import getpass
 import json
 import secrets
 import shlex
+import shutil
 import socket
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -323,7 +326,7 @@ def gameday_run(
         made = Day(day, hands, record, announcer, say, change)
         made.begun = lambda: begun(day, _now().timestamp())
         code = made.go(command)
-    finish(day, folder, code)
+    finish(day, folder, code, on_hold=made.on_hold)
     if broken:
         raise ChaosError(f"the record of the day has a hole: {broken[0]}")
     say(f"record: {folder / FILE}")
@@ -334,7 +337,7 @@ def gameday_run(
 def gameday_status(file: File) -> None:
     """What the cluster knows of this game day: lock, holds, wishes to stop, days that were held. Sends no change."""
     from chaos.definitions.gameday import load_gameday
-    from chaos.gamedays.board import CONSENT, LOCK, STOP, day_id, hold_id
+    from chaos.gamedays.board import CONSENT, LOCK, STOP, day_id, days_of, hold_id
     from chaos.gamedays.consent import SIGNATURE
 
     day = load_gameday(file)
@@ -349,7 +352,7 @@ def gameday_status(file: File) -> None:
         shown = {} if doc is None else {key: value for key, value in doc.source.items() if key != SIGNATURE}
         said = ", ".join(f"{key} {value}" for key, value in sorted(shown.items())) or "none"
         say(f"{what}: {said}")
-    for id, source in sorted(board.every(day_id(day.name, "")).items()):
+    for id, source in sorted(days_of(board, day.name).items()):
         day_of = id.removeprefix(day_id(day.name, ""))
         say(f"day {day_of}: {source.get('outcome') or source.get('state')} on {source.get('host')}")
 
@@ -388,52 +391,74 @@ def gameday_stop(file: File, reason: Reason) -> None:
 
 
 def gameday_resume(file: File, reason: Reason) -> None:
-    """Clear a hold, a wish to stop and what dead days left, with the reason why days may begin again."""
+    """Clear a hold, a wish to stop and what dead days left, with the reason why days may begin again.
+
+    The reason is on record before anything is cleared. Exit code 2 where it cannot be, or where nothing is on hold.
+    """
+    from chaos.commands.gameday_page import resumed
     from chaos.definitions.gameday import load_gameday
-    from chaos.gamedays.board import STOP, hold_id
-    from chaos.gamedays.record import FILE, Record
+    from chaos.gamedays.board import STOP, Lock, hold_id
 
     day = load_gameday(file)
     board = _board(day)
-    cleared = _ended(day, board) if board.exists() else []
-    for what, id in (("hold", hold_id(day.name)), ("stop", STOP)):
-        if board.exists() and (doc := board.get(id)) is not None:
-            cleared.append(f"{what} ({doc.source.get('why')})")
-            board.remove(id, doc)
-    if not cleared:
-        raise InvalidInput(f"{day.name}: nothing is on hold", remedy="see: opensearch-chaos gameday status FILE")
-    folder = Path(day.written.record) / day.name / f"{_now():%Y%m%dT%H%M%SZ}-resumed"
-    with Record(folder / FILE) as record:
-        record.add("resumed", gameday=day.name, by=_who(), reason=reason, cleared=cleared)
+    with ExitStack() as stack:
+        found: list[tuple[str, Callable[[], object]]] = []
+        if board.exists():
+            found += _of_dead(day, board)
+            if found:  # whether they are dead is seen by the lock
+                lock = Lock(board, day.name)
+                lock.take(say)
+                stack.callback(lock.release)
+            for what, id in (("hold", hold_id(day.name)), ("stop", STOP)):
+                if (doc := board.get(id)) is not None:
+                    found.append((f"{what} ({doc.source.get('why')})", partial(board.remove, id, doc)))
+        if not found:
+            raise InvalidInput(f"{day.name}: nothing is on hold", remedy="see: opensearch-chaos gameday status FILE")
+        cleared = [says for says, _ in found]
+        _on_record(day, reason, cleared)
+        for _, clear in found:
+            clear()
+    resumed(day)
     say(f"{day.name}: cleared {' and '.join(cleared)}")
 
 
-def _ended(day: GameDay, board: Board) -> list[str]:
-    """Say of days that never ended that they are over, once it is seen that nobody holds them; what a drill
-    of theirs left is taken away. Raises Held."""
+def _on_record(day: GameDay, reason: str, cleared: list[str]) -> None:
+    """Raises InvalidInput where it cannot be written; nothing is left then."""
+    from chaos.gamedays.record import FILE, Record
+
+    name = f"{_now():%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}-resumed"
+    folder = Path(day.written.record) / day.name / name
+    try:
+        with Record(folder / FILE) as record:
+            record.add("resumed", gameday=day.name, by=_who(), reason=reason, cleared=cleared)
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise InvalidInput(
+            f"nothing was cleared: {folder / FILE} cannot be written: {error.strerror}", remedy="make room for it"
+        ) from error
+
+
+def _of_dead(day: GameDay, board: Board) -> list[tuple[str, Callable[[], object]]]:
+    """What days left that never ended, in words, and how it is cleared once it is seen that nobody holds the lock: that
+    they are over is said of them, and what a drill of theirs left is taken away."""
     from chaos.gamedays import drill
-    from chaos.gamedays.board import Lock, day_id
+    from chaos.gamedays.board import day_id, days_of
     from chaos.gamedays.gates import OVER, UNDER_WAY
     from chaos.gamedays.switches import FileSwitch, MapSwitch, Switch
 
-    days = board.every(day_id(day.name, ""))
-    dead = [id for id, source in sorted(days.items()) if source.get("state") == UNDER_WAY]
     target = _hands(day, Path("reports")).target()
     held, stop_map = drill.lock_of(target), MapSwitch.of(day, target)
     switches: list[Switch] = [FileSwitch(day), *([stop_map] if stop_map is not None else [])]
-    left = [drilled for each in switches if (drilled := each.left()) is not None and drilled.lock == held]
-    if not dead and not left:
-        return []
-    lock = Lock(board, day.name)
-    lock.take(say)
-    try:
-        for id in dead:
-            board.put(id, {**days[id], "state": OVER, "outcome": "error", "says": "its runner died"})
-        taken = [(each.says, whose) for each in switches if (whose := each.dead_taken_away(held)) is not None]
-    finally:
-        lock.release()
-    cleared = [f"day {id.removeprefix(day_id(day.name, ''))}, which never ended" for id in dead]
-    return [*cleared, *(f"the {says}, which {whose} left" for says, whose in taken)]
+    found: list[tuple[str, Callable[[], object]]] = []
+    for id, source in sorted(days_of(board, day.name).items()):
+        if source.get("state") == UNDER_WAY:
+            over = {**source, "state": OVER, "outcome": "error", "says": "its runner died"}
+            says = f"day {id.removeprefix(day_id(day.name, ''))}, which never ended"
+            found.append((says, partial(board.put, id, over)))
+    for switch in switches:
+        if (whose := switch.left()) is not None and whose.lock == held:
+            found.append((f"the {switch.says}, which {whose} left", partial(switch.dead_taken_away, held)))
+    return found
 
 
 def gameday_forget(file: File) -> None:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from chaos.base.errors import ChaosError, Exit
 from chaos.commands.common import say
 from chaos.definitions.gameday import GameDay
-from chaos.gamedays import page, record, textfile
-from chaos.gamedays.day import HOLDS, OUTCOMES
+from chaos.gamedays import page, record, summary, textfile
+from chaos.gamedays.day import OUTCOMES
 from chaos.statistics.judged import judged
 from chaos.statistics.store import is_run
 
+CHANGING = ("drill", "experiment.begin", "hold")
+"""Kinds of lines of a day that has begun to change its cluster."""
 EARLIER = 12
 """Days before it that the page looks back on."""
 
@@ -28,17 +31,20 @@ def begun(day: GameDay, at: float) -> None:
             say(f"  {why}")
 
 
-def finish(day: GameDay, folder: Path, code: Exit) -> None:
-    """Never fails a day: what cannot be made is said."""
+def resumed(day: GameDay) -> None:
+    """A hold was cleared; node_exporter is told where its file is on this machine. Never fails."""
+    if day.written.textfile is not None and (file := Path(day.written.textfile)).is_file():
+        facts = textfile.Facts(day.name, day.written.target, running=False, held=False)
+        if (why := textfile.write(file, facts)) is not None:
+            say(f"  {why}")
+
+
+def finish(day: GameDay, folder: Path, code: Exit, on_hold: bool | None = None) -> None:
+    """Never fails a day: what cannot be made is said. ``on_hold``: whether a person must clear something before a day
+    may begin again; None: that is not known."""
     lines = record.read(folder / record.FILE)
     runs = [_run(line, folder) for line in lines if line["kind"] in ("experiment.end", "drill") and line.get("folder")]
-    earlier = []
-    for file in sorted(folder.parent.glob(f"*/{record.FILE}"))[-EARLIER - 1 :]:
-        if file.parent != folder:
-            try:
-                earlier.append(record.read(file))
-            except ChaosError as error:
-                say(f"  not looked back on: {error.message}")
+    earlier = list(islice(_earlier(folder), EARLIER))
     shown = [_beside(line, folder) for line in lines]
     try:
         made = page.page(shown, runs, earlier, head=record.head_of(folder / record.FILE))
@@ -46,8 +52,8 @@ def finish(day: GameDay, folder: Path, code: Exit) -> None:
         (folder / "todo.md").write_text(page.markdown(shown, runs), encoding="utf-8")
     except (OSError, ValueError, KeyError, TypeError) as error:
         say(f"  the page could not be made: {type(error).__name__}: {error}")
-    if day.written.textfile is not None:
-        begun = any(line["kind"] == "experiment.begin" for line in lines)
+    if day.written.textfile is not None and not summary.already(lines):
+        begun = any(line["kind"] in CHANGING for line in lines)
         outcome = OUTCOMES[code] if code is not Exit.USAGE and begun else None
         facts = textfile.Facts(
             day.name,
@@ -56,10 +62,24 @@ def finish(day: GameDay, folder: Path, code: Exit) -> None:
             started=_epoch(lines[0]) if begun else None,
             ended=_epoch(lines[-1]) if begun else None,
             outcome=outcome,
-            held=code in HOLDS if begun else None,
+            held=on_hold,
         )
         if (why := textfile.write(Path(day.written.textfile), facts)) is not None:
             say(f"  {why}")
+
+
+def _earlier(folder: Path) -> Iterator[list[dict[str, Any]]]:
+    """Records of days beside this one, the newest first."""
+    for file in sorted(folder.parent.glob(f"*/{record.FILE}"), reverse=True):
+        if file.parent == folder:
+            continue
+        try:
+            lines = record.read(file)
+        except ChaosError as error:
+            say(f"  not looked back on: {error.message}")
+            continue
+        if summary.is_day(lines):
+            yield lines
 
 
 def _epoch(line: Mapping[str, Any]) -> float:

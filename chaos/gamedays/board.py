@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import socket
 import threading
@@ -45,6 +46,10 @@ DAYS = f"{GAMEDAY}day-"
 
 class Held(InvalidInput):
     """Another machine holds the day, or has held it. Nothing was changed."""
+
+
+class Busy(InvalidInput):
+    """Another game day holds the cluster. Nothing was changed."""
 
 
 @dataclass(frozen=True)
@@ -205,7 +210,8 @@ class Lock:
     def take(
         self, says: Callable[[str], None] = lambda words: None, wait: Callable[[float], object] | None = None
     ) -> None:
-        """Raises Held where somebody alive has it, LabError where that cannot be known.
+        """Raises Held where somebody alive has it for this game day, Busy where it is for another one, LabError where
+        that cannot be known.
 
         ``wait`` sleeps; ``says`` hears why it is waited.
         """
@@ -219,25 +225,35 @@ class Lock:
         self.token = made.term << 40 | made.seq_no
 
     def _overtake(self, says: Callable[[str], None], pause: Callable[[float], object]) -> tuple[Doc, float]:
-        first = held = self.board.get(LOCK)
+        held = self.board.get(LOCK)
         if held is None:
             began = self.clock()
             if (made := self.board.create(LOCK, self._source())) is not None:
                 return made, began
-            raise Held("another machine has just taken the lock of this cluster")
-        whose = _whose(held)
-        says(f"{whose} holds this cluster: watching for {TTL_SECONDS:g} s whether it lives")
+            raise self._just_taken()
+        first = held
+        says(f"{_whose(first)} holds this cluster: watching for {TTL_SECONDS:g} s whether it lives")
         end = self.clock() + TTL_SECONDS
         while self.clock() < end:
             pause(min(LOOK_SECONDS, max(0.0, end - self.clock())))
             held = self.board.get(LOCK)
-            if held is None or first is None or held.moved != first.moved:
-                raise Held(f"{whose} is under way on this cluster")
+            if held is None or held.moved != first.moved:
+                raise self._error(held or first, f"{_whose(held or first)} is under way on this cluster")
         began = self.clock()
         made = self.board.swap(LOCK, self._source(), held)
         if made is None:
-            raise Held("another machine has just taken the lock of this cluster")
+            raise self._just_taken()
         return made, began
+
+    def _just_taken(self) -> InvalidInput:
+        """By whom is read once more; where nobody has it any more, it is not known to have been for this day."""
+        held = self.board.get(LOCK)
+        whose = "another machine" if held is None else _whose(held)
+        return self._error(held, f"{whose} has just taken the lock of this cluster")
+
+    def _error(self, held: Doc | None, says: str) -> InvalidInput:
+        ours = held is not None and held.source.get("gameday") == self.gameday
+        return Held(says) if ours else Busy(says)
 
     def _source(self) -> dict[str, Any]:
         return {"who": self.who, "gameday": self.gameday, "host": socket.gethostname(), "n": secrets.token_hex(4)}
@@ -322,6 +338,13 @@ def _whose(doc: Doc) -> str:
 def day_id(gameday: str, day: str) -> str:
     """Of the document that says that a day was held, or is being held. ``day``: the window's, such as 2026-11-26."""
     return f"{DAYS}{gameday}-{day}"
+
+
+def days_of(board: Board, gameday: str) -> dict[str, Mapping[str, Any]]:
+    """Documents of the days of this game day alone, by their ids: another one's name may begin with its name."""
+    beginning = day_id(gameday, "")
+    every = board.every(beginning).items()
+    return {id: source for id, source in every if re.fullmatch(r"\d{4}-\d\d-\d\d", id.removeprefix(beginning))}
 
 
 def hold_id(gameday: str) -> str:

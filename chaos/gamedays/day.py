@@ -1,9 +1,10 @@
 """The order of one game day. Whoever fires it, and however often: every gate is held here.
 
 what needs no cluster (stop file, window, freezes) → what the cluster knows of days (hold, held already, consent) → lock
-→ plans, ladder, approval, preflight, guards, alerts → announced → the day is noted as held, its approval as used →
-drill → each experiment, before which all that can have changed is asked again → alerts judged → announced → lock given
-back. A refusal before the first change is 2, a stop after it 4. Undo never needs the lock.
+→ plans, ladder, approval, preflight, guards, alerts → the window once more → announced → the day is noted as held, its
+approval as used → drill → each experiment, before which all that can have changed is asked again → alerts awaited,
+guards asked a last time, alerts judged → announced → lock given back. A refusal before the first change is 2, a stop
+after it 4. Undo never needs the lock.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -28,12 +29,25 @@ from chaos.definitions.gameday import GameDay, Step
 from chaos.gamedays import approval, consent, drill, freezes, gates, preflight, tickets, windows
 from chaos.gamedays.alerts import AlertWatch, Moment, judged, watched_until
 from chaos.gamedays.announce import Announcer, wrong_templates
-from chaos.gamedays.board import CONSENT, DAYS, STOP, Board, Held, Lock, day_id, hold_id, used_id
+from chaos.gamedays.board import (
+    CONSENT,
+    DAYS,
+    STOP,
+    Board,
+    Busy,
+    Held,
+    Lock,
+    day_id,
+    days_of,
+    hold_id,
+    used_id,
+)
 from chaos.gamedays.gate import Gate
 from chaos.gamedays.gates import OVER, UNDER_WAY
 from chaos.gamedays.outside import Outside
 from chaos.gamedays.record import FILE, Record, read
-from chaos.gamedays.stopping import Bound, WindowEnd, Wish
+from chaos.gamedays.stopping import Bound, Signalled, WindowEnd, Wish
+from chaos.gamedays.summary import ALREADY
 from chaos.gamedays.switches import FileSwitch, MapSwitch, Switch
 from chaos.run.guards import Guard
 from chaos.run.options import Permits, Stage
@@ -56,6 +70,8 @@ HOLDS = (Exit.ABORTED, Exit.ERROR, Exit.DIRTY)
 BACK_SECONDS = 60.0
 """A node that was killed may need most of a minute until it is a member again."""
 STAGES: dict[Stage, str] = {"before": "", "now": ", right before a change", "made": ", made"}
+AFTERWARDS = (WindowEnd.name, Bound.name)
+"""Guards that end nothing any more once the last experiment is over."""
 TICK_SECONDS = 0.5
 LOOK_SECONDS = 2.0
 """Between two looks at a cluster that has to be still: each reads its health, settings and the audit's facts."""
@@ -116,12 +132,20 @@ def used_in(folder: Path) -> set[str]:
     return found
 
 
-class Refused(Exception):
-    """A gate did not let the day pass."""
+@dataclass(frozen=True)
+class Stop:
+    """A guard that ends the day, and why."""
 
-    def __init__(self, found: Sequence[Gate]) -> None:
+    by: str
+    why: str
+
+
+class Refused(Exception):
+    """A gate did not let the day pass. ``stops``: the guards that were behind it, where some were."""
+
+    def __init__(self, found: Sequence[Gate], stops: Sequence[Stop] = ()) -> None:
         super().__init__(gates.words(found))
-        self.gates = list(found)
+        self.gates, self.stops = list(found), list(stops)
 
 
 @dataclass
@@ -155,6 +179,8 @@ class Day:
     changed: bool = field(default=False, init=False)
     """Whether anything may have been changed on the cluster, so that an end of the day is a stop and no refusal."""
     stopped: str | None = field(default=None, init=False)
+    on_hold: bool | None = field(default=None, init=False)
+    """Whether a person must clear something before a day may begin; None: that is not known yet."""
 
     def __post_init__(self) -> None:
         self._held: windows.Held | None = None
@@ -169,6 +195,8 @@ class Day:
         self._approved: Mapping[str, Any] | None = None
         self._undone = ""
         """What became of the undo of a run that was stopped."""
+        self._drilled: Exit | None = None
+        """How the run of the drill ended."""
         self._signal = threading.Event()
         self._names = [Path(step.experiment).stem for step in self.day.written.experiments]
         self._began = 0.0
@@ -216,7 +244,10 @@ class Day:
         self._board = board = Board(self.hands.cluster(), notes)
         self._known(board, notes, locked=False)
         self._lock = lock = Lock(board, self.day.name, lambda why: self._note("lock.lost", says=why))
-        lock.take(self.says)
+        try:
+            lock.take(self.says)
+        except Busy as error:
+            self._pass([Gate("lock", False, error.message, "wait for its end, then fire it once more")])
         self._note("lock.taken", token=lock.token)
         lock.keep()
         self._wish = Wish(board)
@@ -239,7 +270,9 @@ class Day:
         if self._alerts is not None:
             why = self._alerts.ready()
             self._pass([Gate("alerts", why is None, why or "the alerts can be asked", "mend the address under alerts")])
+        self._pass(self._still_open())
         self._announced(target)
+        self._refuse_stopped("the day")
         self._claim(board)
         return self._held_now(plans)
 
@@ -268,11 +301,20 @@ class Day:
             found += self._frozen()
         return found
 
+    def _still_open(self) -> list[Gate]:
+        """The same once more, for the lock, plans and a cluster that has to be still may have taken long."""
+        assert self._held is not None
+        first, found = self._held, self._time()
+        if self._held.day != first.day:
+            self._held = first
+            found.append(Gate("window", False, f"the window of {first.day} is over", "fire it in its next window"))
+        return found
+
     def _frozen(self) -> list[Gate]:
-        """Calendars of the rest of the window."""
-        assert self._held is not None and self._held.closes is not None
+        """Calendars of the rest of the window, or of all of one that is yet to open."""
+        assert self._held is not None and self._held.opened is not None and self._held.closes is not None
         now = self.now()
-        return gates.frozen(freezes.frozen_by(self.day, now, self._held.closes, now))
+        return gates.frozen(freezes.frozen_by(self.day, max(now, self._held.opened), self._held.closes, now))
 
     def _known(self, board: Board, notes: str, *, locked: bool) -> None:
         """What the cluster knows of game days. Raises Held where this one was held already and ended by itself, Refused
@@ -285,13 +327,16 @@ class Day:
         get = board.get if there else lambda id: None
         known = get(day_id(self.day.name, str(self._held.day)))
         on_hold = gates.hold(get(hold_id(self.day.name)))
+        self.on_hold = not on_hold.ok
         if on_hold.ok and known is not None and known.source.get("state") == OVER:
             if known.source.get("outcome") not in gates.WELL:
                 self._pass([gates.stopped(known)])
             raise Held(f"{self.day.name} of {self._held.day} was held on {known.source.get('host', '?')}")
+        ended = [gates.unended(days_of(board, self.day.name))] if locked else []
+        self.on_hold = not all(gate.ok for gate in (on_hold, *ended))
         self._pass([
             on_hold,
-            *([gates.unended(board.every(day_id(self.day.name, "")))] if locked else []),
+            *ended,
             *([self._notes_fit(board)] if there else []),
             gates.stop_wish(get(STOP)),
             self._consent(consent.board(self.day, self.hands.cluster(), notes), patience=0.0),
@@ -302,7 +347,8 @@ class Day:
         return [self._stop_file, *([self._map] if self._map is not None else [])]
 
     def _stops(self) -> list[Gate]:
-        return [switch.gate() for switch in self._switches]
+        came = Signalled(self._signal).tripped(time.monotonic())
+        return [*(switch.gate() for switch in self._switches), gates.signal(came)]
 
     def _clear_switches(self) -> None:
         """Under the lock: a drill of a day that held it before us is over, and what it left stops nobody."""
@@ -325,7 +371,7 @@ class Day:
             earlier: Any = gates.earlier_of(board.every(DAYS))
         except ChaosError as error:
             earlier = f"earlier days could not be read: {error.message}"
-        digests = {str(plan["experiment"]): str(plan["digest"]) for plan in plans}
+        digests = [(str(plan["experiment"]), str(plan["digest"])) for plan in plans]
         self._pass(gates.ladder(self.day, digests, labs, earlier, self.now()))
         assert self._held is not None and self._held.closes is not None
         needed = float(self.day.written.bounds.abort) + sum(float(plan["longest"]) for plan in plans)
@@ -379,16 +425,13 @@ class Day:
 
     def _refuse_stopped(self, before: str) -> None:
         """Between runs nobody else looks at the ways to stop."""
-        if (why := self._why_stop()) is not None:
-            raise Refused([Gate("stop", False, why, f"before {before}")])
+        if stops := self._tripped():
+            raise Refused([Gate("stop", False, each.why, f"before {before}") for each in stops], stops)
 
-    def _why_stop(self) -> str | None:
-        if self._signal.is_set():
-            return "a signal asked to stop"
-        for guard in self._guards():
-            if (why := guard.tripped(time.monotonic())) is not None:
-                return why
-        return None
+    def _tripped(self, but: Collection[str] = ()) -> list[Stop]:
+        """Guards that end the day now, without those of these names."""
+        now, asked = time.monotonic(), [guard for guard in self._guards() if guard.name not in but]
+        return [Stop(guard.name, why) for guard in asked if (why := guard.tripped(now)) is not None]
 
     # ---- telling, claiming ---------------------------------------------------------------------
 
@@ -440,6 +483,7 @@ class Day:
         assert self._lock is not None and self._wish is not None and self._held is not None
         written = self.day.written
         found: list[Guard] = [self._lock, *(switch.guard() for switch in self._switches), self._wish]
+        found.append(Signalled(self._signal))
         if self._held.closes is not None:
             found.append(WindowEnd(self._held.closes, float(written.bounds.abort), self.now))
         if self._began:
@@ -491,14 +535,20 @@ class Day:
         finally:
             if asked:
                 switch.taken_away(ours)
+        self._drilled = ran.exit_code
         took = ran.undone
         ok = asked and ran.guard == switch.name and ran.undone_all and took is not None and took <= bound and ran.clean
-        says = (
-            f"all was undone {took:.1f} s after the {switch.says} stopped it; {bound:g} s are allowed"
-            if took is not None and ran.guard == switch.name
-            else f"the run ended by {ran.guard or 'itself'}: {ran.says or ran.headline}"
+        if not ran.clean:
+            says = f"something of the drill is left: {ran.headline}"
+        elif took is not None and not ran.undone_all:
+            says = f"not all of the drill could be taken back at once: {ran.headline}"
+        elif took is not None and ran.guard == switch.name:
+            says = f"all was undone {took:.1f} s after the {switch.says} stopped it; {bound:g} s are allowed"
+        else:
+            says = f"the run ended by {ran.guard or 'itself'}: {ran.says or ran.headline}"
+        self._note(
+            "drill", seconds=took, bound=bound, ok=ok, clean=ran.clean, how=switch.says, says=says, folder=ran.folder
         )
-        self._note("drill", seconds=took, bound=bound, ok=ok, how=switch.says, says=says, folder=ran.folder)
         self._pass(
             [Gate("drill", ok, says, "find out what takes so long, or agree on a longer bounds.abort")], "the day"
         )
@@ -565,10 +615,15 @@ class Day:
         return found if health == "green" else [*found, f"the cluster is {health or 'silent about its health'}"]
 
     def _code(self, ran: Ran) -> Exit:
+        if ran.exit_code is not Exit.ABORTED or ran.guard is None:
+            return ran.exit_code
+        return self._code_of(Stop(ran.guard, ran.says))
+
+    def _code_of(self, stop: Stop) -> Exit:
         """An outcome guard says that users suffer by what we did: that is a weakness, and no abort."""
         outcomes = {guard.name for guard in self._outside.trips if guard.counts == "outcome"}
-        broke = ran.guard in outcomes and ran.exit_code is Exit.ABORTED and "cannot be evaluated" not in ran.says
-        return Exit.WEAKNESS if broke else ran.exit_code
+        suffer = stop.by in outcomes and "cannot be evaluated" not in stop.why
+        return Exit.WEAKNESS if suffer else Exit.ABORTED
 
     def _again(self, step: Step, plan: Mapping[str, Any], before: str) -> None:
         """Before each experiment all gates that can have changed."""
@@ -669,9 +724,12 @@ class Day:
 
     def _judged(self) -> Exit:
         codes = [each.code for each in self.done]
+        self._await_alerts()
+        if self.stopped is None and (stops := self._tripped(AFTERWARDS)):
+            self._stop_between(stops)
+            codes += map(self._code_of, stops)
         if self._alerts is not None:
             assert self.day.written.alerts is not None
-            self._await_alerts()
             self._alerts.stop()
             moments = [moment for each in self.done for moment in each.ran.moments]
             for verdict in judged(self.day.written.alerts, self._alerts.seen(), moments):
@@ -686,7 +744,7 @@ class Day:
         if self.stopped is not None or self.day.written.alerts is None:
             return
         until = watched_until(self.day.written.alerts, [each for one in self.done for each in one.ran.moments])
-        while until is not None and time.monotonic() < until and self._why_stop() is None:
+        while until is not None and time.monotonic() < until and not self._tripped():
             self._signal.wait(TICK_SECONDS)
 
     def _over(self, code: Exit) -> Exit:
@@ -704,11 +762,18 @@ class Day:
         if not self.changed:
             on_hold = any(gate.name in gates.HOLDING for gate in error.gates)
             return self._ended(Exit.HELD if on_hold else Exit.USAGE, str(error), event="refused")
-        self.stopped = str(error)
-        self._note("stop", by="gate", why=self.stopped)
-        self._note("undone", nothing=True)  # no run is under way where a gate is asked
-        codes = [Exit.ABORTED, *(each.code for each in self.done)]
+        stops = error.stops or [Stop("gate", str(error))]
+        self._stop_between(stops)
+        codes = [*map(self._code_of, stops), *(each.code for each in self.done)]
+        codes += [self._drilled] if self._drilled in (Exit.DIRTY, Exit.ERROR) else []
         return self._ended(min(codes, key=SEVERITY.index), f"ended early: {self.stopped}", event="abort")
+
+    def _stop_between(self, stops: Sequence[Stop]) -> None:
+        """While no run is under way."""
+        self.stopped = "; ".join(each.why for each in stops)
+        for stop in stops:
+            self._note_last("stop", by=stop.by, why=stop.why)
+        self._note_last("undone", nothing=True)
 
     def _failed(self, code: Exit, says: str) -> Exit:
         self.says(f"{says}")
@@ -718,17 +783,23 @@ class Day:
         return self._ended(code, says, event="abort" if self.changed else "refused")
 
     def _ended(self, code: Exit, says: str, event: Any = None) -> Exit:
-        outcome = "held already" if event is None else OUTCOMES[code]
+        outcome = ALREADY if event is None else OUTCOMES[code]
         if self.changed and code in HOLDS:
             self._hold(says)
         self._noted_on_cluster(outcome, says)
-        self._note("day.end", outcome=outcome, exit_code=int(code), says=says)
+        self._note_last("day.end", outcome=outcome, exit_code=int(code), says=says)
         if event is not None:
             self.announcer.tell_later(event, **self._facts(f"{outcome}: {says}"))
         return code
 
+    def _note_last(self, kind: str, **fields: Any) -> None:
+        """At the end: hold, board and announcement depend on no disk. The record says itself that it has a hole."""
+        with suppress(OSError):
+            self._note(kind, **fields)
+
     def _hold(self, why: str) -> None:
-        self._note("hold", why=why)
+        self.on_hold = True
+        self._note_last("hold", why=why)
         with suppress(ChaosError):
             assert self._board is not None and self._held is not None
             self._board.put(
@@ -783,7 +854,8 @@ class Day:
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        """Between runs a signal ends the day; while one is under way it is the run's."""
+        """A signal ends the day; while a run is under way it is the run's. One that comes between the last look and the
+        run is a guard of that run (:class:`Signalled`)."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

@@ -65,6 +65,11 @@ def stop_wish(doc: Doc | None) -> Gate:
     return Gate("stop", False, f"{who} asked to stop", "ask why, then: opensearch-chaos gameday resume FILE --reason …")
 
 
+def signal(why: str | None) -> Gate:
+    """A signal that came while no run was under way. ``why``: as :class:`.stopping.Signalled` says it."""
+    return Gate("signal", why is None, why or "none came")
+
+
 def hold(doc: Doc | None) -> Gate:
     """After trouble nothing begins until a person has said why it may."""
     if doc is None:
@@ -194,13 +199,13 @@ class Earlier:
 
 def ladder(
     day: GameDay,
-    digests: Mapping[str, str],
+    digests: Sequence[tuple[str, str]],
     labs: Iterable[LabRun] | str,
     earlier: Iterable[Earlier] | str,
     now: datetime,
 ) -> list[Gate]:
-    """What must have passed before. ``digests``: experiment → that of its plan, in the order of steps. A text instead
-    of runs: why they could not be read."""
+    """What must have passed before. ``digests``: of each step its experiment, and the digest of that one's plan. A text
+    instead of runs: why they could not be read."""
     written = day.written.ladder
     if written.waived is not None:
         return [Gate("ladder", True, f"waived by the file: {printable(written.waived)}")]
@@ -209,10 +214,10 @@ def ladder(
 
 
 def _in_labs(
-    digests: Mapping[str, str], labs: Iterable[LabRun] | str, since: datetime, now: datetime, where: str
+    digests: Sequence[tuple[str, str]], labs: Iterable[LabRun] | str, since: datetime, now: datetime, where: str
 ) -> Iterator[Gate]:
     runs = labs if isinstance(labs, str) else list(labs)
-    for name, digest in digests.items():
+    for name, digest in dict.fromkeys(digests):
         gate, remedy = f"lab run of {name}", f"run it in a lab first: opensearch-chaos run EXPERIMENT --out {where}"
         if isinstance(runs, str):
             yield Gate(gate, False, runs, remedy)
@@ -232,10 +237,10 @@ def _in_labs(
 
 
 def _of_nodes(
-    day: GameDay, digests: Mapping[str, str], earlier: Iterable[Earlier] | str, since: datetime, now: datetime
+    day: GameDay, digests: Sequence[tuple[str, str]], earlier: Iterable[Earlier] | str, since: datetime, now: datetime
 ) -> Iterator[Gate]:
     """Clean runs at rung node before one at rung zone: on an earlier day, or in this one before it."""
-    steps = list(zip(digests, day.written.experiments, strict=True))
+    steps = [(name, step) for (name, _), step in zip(digests, day.written.experiments, strict=True)]
     if all(step.rung != "zone" for _, step in steps):
         return
     remedy = "hold a day at rung node first, or put such an experiment before it"

@@ -27,6 +27,7 @@ WORDS = {
     "dirty": ("!", "dirty"),
     "refused": ("■", "refused"),
     "held": ("■", "held: a person must let it go on"),
+    summary.ALREADY: ("-", "held already by another firing"),
     NONE: ("-", "no end on record"),
 }
 SPOKEN_SECONDS = 90.0
@@ -116,7 +117,10 @@ def page(lines: Lines, runs: Runs = (), earlier: Sequence[Lines] = (), *, head: 
         "hypothesis": asked.get("hypothesis"),
         "answers": _answers(lines, ran, held, todo),
         "facts": list(_facts(lines, ran)),
-        "dirty": [each.name for each in ran if each.clean is False],
+        "dirty": [
+            *(["the drill"] if summary.dirty_drill(lines) else []),
+            *(each.name for each in ran if each.clean is False),
+        ],
         "holds": [word(line.get("why")) for line in of(lines, "hold")],
         "ended": bool(end),
         "gates": _gates(lines),
@@ -165,6 +169,8 @@ def _nothing(held: summary.Held) -> str:
 
 
 def _heading(held: summary.Held, lines: Lines) -> str:
+    if summary.already(lines):
+        return "The day was held already"
     if not summary.experiments(lines) and summary.refused(lines):
         return "The day was refused before its first experiment"
     return {"pass": "The hypothesis held", "weakness": "The hypothesis did not hold"}.get(

@@ -242,7 +242,6 @@ WantedBy=timers.target
 Description=Game day {plan.day.name}
 Wants=network-online.target
 After=network-online.target
-ConditionPathExists=!{_specifiers(plan.day.written.stop.file)}
 
 [Service]
 Type=exec

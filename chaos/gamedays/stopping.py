@@ -79,6 +79,18 @@ class Wish(Watch):
         return self.says
 
 
+class Signalled:
+    """A signal that came while no run was under way to hear it itself."""
+
+    name = "signal"
+
+    def __init__(self, came: threading.Event) -> None:
+        self._came = came
+
+    def tripped(self, now: float) -> str | None:
+        return "a signal asked to stop" if self._came.is_set() else None
+
+
 class WindowEnd:
     """The window closes, and what is under way must be undone by then. ``clock``: the wall's."""
 

@@ -7,6 +7,7 @@ be missing, and never counts as good.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,7 +22,9 @@ Runs = Sequence[Mapping[str, Any]]
 """Each run: ``folder``, relative to the page, and ``findings``, what its findings.json holds (None: it has none)."""
 NONE = "none"
 """An outcome that is not in the record."""
-OUTCOMES = ("pass", "weakness", "inconclusive", "aborted", "error", "dirty", "refused", "held")
+ALREADY = "held already"
+"""The outcome of a firing that found its day held, or under way, by another one."""
+OUTCOMES = ("pass", "weakness", "inconclusive", "aborted", "error", "dirty", "refused", "held", ALREADY)
 NOT_THERE = "not in the record"
 MISSED = ("weakness",)
 GUARD = "guard."
@@ -182,11 +185,29 @@ def experiments(lines: Lines, runs: Runs = ()) -> list[Experiment]:
     return made
 
 
+def already(lines: Lines) -> bool:
+    """Whether this firing found its day held by another one, so that nothing was to be done."""
+    return outcome_of(last(lines, "day.end")) == ALREADY
+
+
+def is_day(lines: Lines) -> bool:
+    """Whether a record is that of a day: not of a hold that was cleared, nor of a firing that found it held already."""
+    return bool(of(lines, "day.asked")) and not already(lines)
+
+
 def not_run(lines: Lines) -> list[str]:
-    """Experiments that were planned, as ``day.asked`` says where it does, and never began."""
-    planned = last(lines, "day.asked").get("experiments") or []
-    begun = {each.name for each in experiments(lines)}
-    return [str(name) for name in planned if str(name) not in begun]
+    """Experiments that were planned, as ``day.asked`` says where it does, and never began; none of a day that another
+    firing held."""
+    if already(lines):
+        return []
+    planned = [str(name) for name in last(lines, "day.asked").get("experiments") or []]
+    begun = Counter(each.name for each in experiments(lines))
+    return [name for n, name in enumerate(planned) if planned[:n].count(name) >= begun[name]]
+
+
+def dirty_drill(lines: Lines) -> bool:
+    """Whether the drill left something. Records of before do not say so."""
+    return any(line.get("clean") is False for line in of(lines, "drill"))
 
 
 def refused(lines: Lines) -> list[Line]:
@@ -225,6 +246,8 @@ def _unshown(lines: Lines, ran: Sequence[Experiment]) -> Iterator[str]:
     """Why it is not shown that the hypothesis held; what decides comes first."""
     end = last(lines, "day.end")
     gates = refused(lines)
+    if already(lines):
+        yield word(end.get("says")).removeprefix("already held: ")
     if not ran and gates:
         yield f"{word(gates[0].get('name'))}: {word(gates[0].get('says'))}"
     for stop in of(lines, "stop"):
@@ -268,6 +291,8 @@ def _to_do(lines: Lines, runs: Runs) -> Iterator[Todo]:
             yield Todo(f"Undo what {each.name} left: opensearch-chaos recover --on TARGET", "its clean-up failed")
         elif each.clean is None:
             yield Todo(f"Make sure that nothing of {each.name} is left", "the record does not say that it is clean")
+    if dirty_drill(lines):
+        yield Todo("Undo what the drill left: opensearch-chaos recover --on TARGET", "its clean-up failed")
     if not end:
         yield Todo(
             "See whether anything is still changed on the cluster", "the record has no end: its runner may be dead"

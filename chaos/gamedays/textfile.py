@@ -22,7 +22,7 @@ HELP = {
     "last_start_timestamp_seconds": "When it last began, seconds since the epoch.",
     "last_end_timestamp_seconds": "When it last ended, seconds since the epoch.",
     "last_outcome": "How it last ended: 1 for that outcome, 0 for the others.",
-    "held": "Whether a person must clear a hold before it may begin again.",
+    "held": "Whether a person must clear a hold before it may begin again. While it runs that is not known.",
 }
 MODE = 0o644
 """node_exporter is another user."""
@@ -47,7 +47,8 @@ def write(path: Path, facts: Facts) -> str | None:
     """Replace the file; why that could not be done, None where it was. Never raises.
 
     What is not known now is kept from the file that is there, where that is of the same game day and target: how it
-    last ended is still to be seen while it runs again.
+    last ended is still to be seen while it runs again. ``held`` is not kept then: a runner may die while it runs, and
+    would leave a no that is none.
     """
     try:
         _replace(path, text(_kept(path, facts)).encode())
@@ -123,7 +124,7 @@ def _kept(path: Path, facts: Facts) -> Facts:
         started=facts.started if facts.started is not None else known.get("last_start_timestamp_seconds"),
         ended=facts.ended if facts.ended is not None else known.get("last_end_timestamp_seconds"),
         outcome=facts.outcome or outcome,
-        held=facts.held if facts.held is not None or held is None else held == 1,
+        held=facts.held if facts.held is not None or held is None or facts.running else held == 1,
     )
 
 

@@ -100,14 +100,17 @@ def refuse_lacking(experiment: Experiment, offers: Offers) -> None:
         raise Lacking(f"{experiment.name} cannot run here: {'; '.join(reasons)}", remedy="see: opensearch-chaos faults")
 
 
-def preview(planned: Planned, experiment: Experiment, seed: int, wiring: Wiring, offers: Offers) -> Fault | None:
-    """The fault as it will be, or None when only the moment can tell (it names the elected manager)."""
-    if planned.params.momentary:
+def preview(
+    planned: Planned, experiment: Experiment, seed: int, wiring: Wiring, offers: Offers, elected: str | None = None
+) -> Fault | None:
+    """The fault as it will be, or None when only the moment can tell (it names the elected manager, and ``elected`` does
+    not say which node that is)."""
+    if planned.params.momentary and elected is None:
         return None
     return built(
         planned.params,
         planned.id,
-        Scene.of(experiment.topology, seed, planned.id),
+        Scene.of(experiment.topology, seed, planned.id, elected),
         wiring,
         offers.meant(planned.params.kind),
     )

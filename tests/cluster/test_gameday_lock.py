@@ -25,7 +25,7 @@ from clusterkit import await_event, events, in_effect
 
 from chaos.faults.ledger import moves
 from chaos.gamedays import board, record
-from chaos.gamedays.board import LOCK, TTL_SECONDS, Board, Held, Lock
+from chaos.gamedays.board import LOCK, TTL_SECONDS, Board, Busy, Lock
 from chaos.opensearch.views import administer, await_green
 from chaos.targets.labs.processes import wait_until
 
@@ -129,7 +129,7 @@ def tried(lock: Lock, together: threading.Barrier) -> str | None:
     together.wait()
     try:
         lock.take()
-    except Held as error:
+    except Busy as error:
         return error.message
     lock.keep()
     return None

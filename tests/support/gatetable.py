@@ -8,6 +8,7 @@ A test makes every attempt (tests/unit/gamedays/test_gates.py), and one holds th
 from __future__ import annotations
 
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
@@ -26,6 +27,7 @@ from chaos.gamedays.board import Doc
 from chaos.gamedays.gate import Gate
 from chaos.gamedays.gates import Earlier, LabRun
 from chaos.gamedays.preflight import Looked
+from chaos.gamedays.stopping import Signalled
 from chaos.gamedays.switches import KEY, MapSwitch
 from chaos.kubernetes.client import Client
 
@@ -87,6 +89,16 @@ def stop_file(kind: str) -> Callable[[Path], Sequence[Gate]]:
         if "touched" in kind:
             (folder / "run" / "x.stop").touch()
         return one(gates.stop_file(day, unlocked="unlocked" in kind))
+
+    return make
+
+
+def signalled(came: bool) -> Callable[[Path], Sequence[Gate]]:
+    def make(folder: Path) -> Sequence[Gate]:
+        heard = threading.Event()
+        if came:
+            heard.set()
+        return one(gates.signal(Signalled(heard).tripped(0.0)))
 
     return make
 
@@ -164,7 +176,7 @@ def ladder(
             {"experiment": f"{name}.yaml", "rung": each} for name, each in zip("abc", rungs or ("node",), strict=False)
         ]
         day = a_day(folder, ladder={"labs": "lab-runs", "within": "720h"}, experiments=steps)
-        return gates.ladder(day, {str(each["experiment"])[0]: "d" * 64 for each in steps}, labs, earlier, NOW)
+        return gates.ladder(day, [(str(each["experiment"])[0], "d" * 64) for each in steps], labs, earlier, NOW)
 
     return make
 
@@ -259,6 +271,8 @@ ATTEMPTS: list[Attempt] = [
         "ann@host asked",
     ),
     Attempt("stop", "a wish without a name", lambda folder: one(gates.stop_wish(doc())), "somebody asked"),
+    Attempt("signal", "none came", signalled(False)),
+    Attempt("signal", "SIGTERM or Ctrl-C while no run is under way", signalled(True), "a signal asked to stop"),
     Attempt("hold", "nothing is on hold", lambda folder: one(gates.hold(None))),
     Attempt(
         "hold",

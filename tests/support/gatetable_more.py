@@ -18,7 +18,7 @@ from documents import INDEX, WithDocuments
 
 from chaos.definitions.gameday import Bounds, Guard, Ticket, Window
 from chaos.gamedays import approval, consent, freezes, gates, tickets, windows
-from chaos.gamedays.board import CONSENT, LOCK, Board, Held, Lock
+from chaos.gamedays.board import CONSENT, LOCK, Board, Busy, Lock
 from chaos.gamedays.gate import Gate
 from chaos.gamedays.outside import Answer, Watched
 
@@ -177,7 +177,7 @@ def lock(what: str) -> Make:
             other.take(wait=wait)
         try:
             mine.take(wait=wait)
-        except Held as error:
+        except Busy as error:
             return [Gate("lock", False, error.message.replace(other.who.rsplit("-", 2)[0], "HOST"))]
         if what == "taken":
             cluster._keep(LOCK, {"who": "another"})

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from chaos.aws.clients import ANSWER_SECONDS, ATTEMPTS, Clients, in_words, paged
@@ -129,6 +129,8 @@ class Fis:
         self._ids: dict[tuple[str, str], str] = {}
         self._stopped: set[tuple[str, str]] = set()
         self._foreign: dict[tuple[str, str], list[str]] = {}
+        self._cloned: dict[tuple[str, str], dict[str, str]] = {}
+        """Of a fault: subnet → the network ACL of FIS's that it was seen with."""
         self._made: dict[tuple[str, str], str] = {}
         """The templates that were made here, by FIS's own answers."""
 
@@ -429,6 +431,8 @@ class Fis:
             asked = {arn for arns in expected.values() for arn in arns}
             self._foreign[run, fault] = sorted(set().union(*self._resolved(id).values()) - asked)
             raise
+        every = [arn for arns in expected.values() for arn in arns]
+        self._remember(run, fault, [arn.rpartition("/")[2] for arn in every if ":subnet/" in arn])
 
     def rehearse(self, run: str, fault: str, expected: Mapping[str, Sequence[str]]) -> str:
         """Start the experiment of a template of ours with every action skipped, and wait for its end: nothing is done
@@ -538,6 +542,7 @@ class Fis:
                     found.append(each["id"])
         except ChaosError as error:
             failed.append(error.message)
+        self._remember(run, fault, snapshot.get("acls") or ())  # the stop was just sent: FIS may not be done yet
         for id in dict.fromkeys([*([known] if known else []), *found]):
             self._ids[run, fault] = id
             try:
@@ -545,7 +550,8 @@ class Fis:
             except ChaosError as error:
                 failed.append(error.message)
         self._words.pop((run, fault), None)
-        for restore in (self._start_instances, self._associate, self._end_commands, self._start_service):
+        associate = partial(self._associate, seen=self._cloned.get((run, fault), {}))
+        for restore in (self._start_instances, associate, self._end_commands, self._start_service):
             try:
                 restore(snapshot)
             except ChaosError as error:
@@ -633,11 +639,27 @@ class Fis:
             for each in reservation["Instances"]
         }
 
-    def _associate(self, snapshot: Mapping[str, Any]) -> None:
-        """Subnets have the network ACL that they had, unless somebody else gave them another one meanwhile."""
+    def _remember(self, run: str, fault: str, subnets: Iterable[str]) -> None:
+        """Which clones of FIS's these subnets have now. What is not answered is not known."""
+        if not (wanted := sorted(subnets)):
+            return
+        filters = [{"Name": "association.subnet-id", "Values": wanted}]
+        with suppress(ChaosError):
+            found = self._all("ec2", "describe_network_acls", "NetworkAcls", Filters=filters)
+            theirs = [(each["SubnetId"], acl) for acl in found if _by_fis(acl) for each in acl["Associations"]]
+            has = {subnet: str(acl["NetworkAclId"]) for subnet, acl in theirs if subnet in wanted}
+            self._cloned.setdefault((run, fault), {}).update(has)
+
+    def _associate(self, snapshot: Mapping[str, Any], seen: Mapping[str, str] | None = None) -> None:
+        """Subnets have the network ACL that they had, unless somebody else gave them another one meanwhile, and the
+        clones that FIS gave them are deleted.
+
+        ``seen``: which each was seen with before. Another clone that no subnet has is of another experiment of FIS, and
+        stays. Where of one subnet none was seen it could be this fault's: it is named.
+        """
         before: Mapping[str, str] = snapshot.get("acls") or {}
+        had = dict(seen or {})
         wrong = []
-        had = set()
         for subnet, acl in self.acls(before).items():
             if acl == before[subnet]:
                 continue
@@ -645,7 +667,7 @@ class Fis:
             if not _by_fis(described):
                 wrong.append(f"{subnet} has {acl}, which is neither what it had ({before[subnet]}) nor FIS's: left so")
                 continue
-            had.add(acl)
+            had[subnet] = acl
             (mine,) = (a for a in described["Associations"] if a["SubnetId"] == subnet)
             self.call(
                 "ec2",
@@ -653,14 +675,17 @@ class Fis:
                 AssociationId=mine["NetworkAclAssociationId"],
                 NetworkAclId=before[subnet],
             )
+        # others may have experiments of FIS in the same VPC
+        others, unseen = snapshot.get("others") or (), set(before) - set(had)
         for clone in self._clones(before.values(), idle=True):
-            # others may have experiments of FIS in the same VPC
-            if (others := snapshot.get("others")) is None and clone not in had:
+            if clone in others:
+                continue
+            if clone in had.values():
+                self.call("ec2", "delete_network_acl", NetworkAclId=clone)
+            elif unseen:
                 wrong.append(
                     f"{clone} is FIS's and no subnet has it, and whether it is of this fault is unknown: left so"
                 )
-            elif others is None or clone not in others:
-                self.call("ec2", "delete_network_acl", NetworkAclId=clone)
         if wrong:
             raise FaultError("; ".join(wrong))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from datetime import UTC, datetime
@@ -19,9 +20,9 @@ from chaos.base.errors import ChaosError, InvalidInput
 from chaos.commands import gameday, gameday_hands
 from chaos.definitions.existing import load_existing
 from chaos.definitions.gameday import load_gameday
-from chaos.gamedays import board, drill
+from chaos.gamedays import board, drill, textfile
 from chaos.gamedays.board import LOCK, Board, day_id, hold_id
-from chaos.gamedays.record import read
+from chaos.gamedays.record import Record, read
 from chaos.run.options import RunResult
 
 AT = datetime(2026, 11, 20, 6, 0)  # a Friday
@@ -190,6 +191,73 @@ def test_resume_takes_nothing_of_a_drill_that_is_under_way(
     with pytest.raises(board.Held, match="is under way on this cluster"):
         gameday.gameday_resume(file, "is it dead?")
     assert drill.left(stop) is not None
+
+
+HELD = {"why": "dirty", "day": "2026-11-19"}
+
+
+@pytest.mark.parametrize("what", ["no folder", "a full disk"])
+def test_resume_clears_nothing_without_a_record_of_why(
+    tmp_path: Path, cluster: WithDocuments, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    file = written(tmp_path, record="/proc/nowhere") if what == "no folder" else written(tmp_path)
+    stop = drilled(file)
+    cluster._keep(hold_id("staging"), HELD)
+    cluster._keep(day_id("staging", "2026-11-19"), {"state": "under way", "host": "vm"})
+
+    def full(record: Record, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        if what == "a full disk":
+            patch.setattr(Record, "_put", full)
+        with pytest.raises(InvalidInput, match=r"cannot be (made|written)"):
+            gameday.gameday_resume(file, "it was looked at")
+    assert cluster.documents[hold_id("staging")] == HELD and stop.exists() and LOCK not in cluster.documents
+    assert cluster.documents[day_id("staging", "2026-11-19")]["state"] == "under way"
+    assert list(tmp_path.glob("gamedays/staging/*")) == []
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["on the runner", "on another machine"])
+def test_resume_tells_node_exporter_where_its_file_is(tmp_path: Path, cluster: WithDocuments, there: bool) -> None:
+    prom = tmp_path / "x.prom"
+    file = written(tmp_path, textfile=str(prom))
+    if there:
+        target = load_gameday(file).written.target
+        textfile.write(prom, textfile.Facts("staging", target, False, outcome="aborted", held=True))
+    cluster._keep(hold_id("staging"), HELD)
+    gameday.gameday_resume(file, "it was looked at")
+    assert prom.exists() is there
+    if there:
+        found = {labels.get("outcome", name): value for name, labels, value in textfile.parsed(prom.read_text())}
+        assert (found["held"], found["aborted"], found["running"]) == (0.0, 1.0, 0.0)
+
+
+def test_two_resumes_of_one_second_have_a_record_each(
+    tmp_path: Path, cluster: WithDocuments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = written(tmp_path)
+    monkeypatch.setattr(gameday, "_now", lambda: NOW)
+    for _ in range(2):
+        cluster._keep(hold_id("staging"), HELD)
+        gameday.gameday_resume(file, "it was looked at")
+    assert len(list(tmp_path.glob("gamedays/staging/20261126T100000Z-*-resumed/record.jsonl"))) == 2
+
+
+def test_resume_and_status_leave_another_game_day_whose_name_begins_alike(
+    tmp_path: Path, cluster: WithDocuments, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path)
+    other = day_id("staging-zone", "2026-11-19")
+    cluster._keep(other, {"state": "under way", "host": "vm"})
+    with pytest.raises(InvalidInput, match="nothing is on hold"):
+        gameday.gameday_resume(file, "may it go on?")
+    cluster._keep(day_id("staging", "2026-11-26"), {"state": "under way", "host": "vm"})
+    gameday.gameday_status(file)
+    said = capsys.readouterr().out
+    assert "day 2026-11-26: under way on vm" in said and "2026-11-19" not in said
+    gameday.gameday_resume(file, "the runner was killed")
+    assert cluster.documents[other]["state"] == "under way", "nobody has said why that one may go on"
 
 
 def test_the_lock_of_a_drill_is_that_of_a_cluster_and_an_index(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import pytest
 import urllib3
 from documents import INDEX, WithDocuments
 
-from chaos.base.errors import LabError
+from chaos.base.errors import InvalidInput, LabError
 from chaos.gamedays import board
-from chaos.gamedays.board import ABORT_SECONDS, CONSENT, LOCK, TTL_SECONDS, Board, Held, Lock
+from chaos.gamedays.board import ABORT_SECONDS, CONSENT, LOCK, TTL_SECONDS, Board, Busy, Held, Lock
 from chaos.opensearch import views
 from chaos.run.noted import Notes
 
@@ -65,6 +65,48 @@ def test_who_is_alive_keeps_it(cluster: WithDocuments) -> None:
     with pytest.raises(Held, match=r"game day staging of .* is under way"):
         two.take(said.append, clock.wait)
     assert "watching for 180 s" in said[0] and one.held() is None
+
+
+def test_another_game_day_s_is_told_apart(cluster: WithDocuments) -> None:
+    clock = Clock()
+    other, mine = Lock(Board(cluster, INDEX), "zones", clock=clock), lock(cluster, clock)  # type: ignore[arg-type]
+    other.take(wait=clock.wait)
+    clock.while_waiting = other.renew
+    with pytest.raises(Busy, match=r"game day zones of .* is under way"):
+        mine.take(wait=clock.wait)
+
+
+@pytest.mark.parametrize(
+    ("gameday", "error", "says"),
+    [
+        ("staging", Held, "game day staging of vm has just taken"),
+        ("zones", Busy, "game day zones of vm has just taken"),
+        (None, Busy, "another machine has just taken"),
+    ],
+)
+@pytest.mark.parametrize("dead", [False, True], ids=["a free one", "a dead one's"])
+def test_who_was_faster_is_looked_at(
+    cluster: WithDocuments, dead: bool, gameday: str | None, error: type[InvalidInput], says: str
+) -> None:
+    """``gameday`` None: it has given the lock back already."""
+    clock, tries = Clock(), list[str]()
+    if dead:
+        lock(cluster, clock).take(wait=clock.wait)
+
+    def faster(method: str, path: str) -> Any:
+        if method != "PUT" or LOCK not in path:
+            return None
+        tries.append(path)
+        if len(tries) == 2:  # the first one says that another has it, or had it then
+            cluster.documents.pop(LOCK, None)
+            if gameday is not None:
+                cluster._keep(LOCK, {"who": "x", "gameday": gameday, "host": "vm"})
+        return 409, {}
+
+    cluster.lies = faster
+    with pytest.raises(error, match=says):
+        lock(cluster, clock).take(wait=clock.wait)
+    assert len(tries) == 2
 
 
 def test_a_dead_one_s_lock_is_taken_after_its_whole_time(cluster: WithDocuments) -> None:
@@ -182,6 +224,15 @@ def test_documents_of_days_are_no_notes_of_runs(cluster: WithDocuments) -> None:
     cluster.documents.clear()
     there.put(board.hold_id("x"), {"why": "dirty"})
     assert there.forget(NOW) == (1, 0) and INDEX in cluster.indices, "the index stays: others may have written to it"
+
+
+def test_days_of_a_game_day_are_not_those_of_one_whose_name_begins_alike(cluster: WithDocuments) -> None:
+    there = Board(cluster, INDEX)  # type: ignore[arg-type]
+    there.make()
+    for gameday in ("staging", "staging-zone", "staging-2026-11-19"):
+        there.put(board.day_id(gameday, "2026-11-26"), {"state": "under way"})
+    assert list(board.days_of(there, "staging")) == ["gameday-day-staging-2026-11-26"]
+    assert list(board.days_of(there, "staging-zone")) == ["gameday-day-staging-zone-2026-11-26"]
 
 
 def test_a_used_approval_is_forgotten_once_its_signatures_have_expired(cluster: WithDocuments) -> None:

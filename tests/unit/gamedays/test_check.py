@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from daykit import a_day
 from documents import WithDocuments
 from unit.gamedays import test_day as days
 from unit.gamedays.test_day import Firing
@@ -69,3 +70,14 @@ def test_a_cluster_that_is_silent_refuses_and_ends_nothing(firing: Firing, clust
     cluster.lies = lambda method, path: (503, {})
     refused, _, code = looked(firing)
     assert refused and code is Exit.USAGE
+
+
+@pytest.mark.parametrize(("frozen", "ok"), [("2026-11-28", True), ("2026-12-03", False)], ids=["before it", "in it"])
+def test_calendars_are_asked_from_the_next_opening_on(firing: Firing, frozen: str, ok: bool) -> None:
+    """As a firing then would ask them, and as `validate` does."""
+    made = a_day(firing.folder / "frozen", window=days.OPEN, freezes=[{"yaml": "freezes.yaml"}])
+    (made.folder / "freezes.yaml").write_text(f"freezes: [{{from: {frozen}, to: {frozen}, why: a sale}}]\n")
+    firing.day = firing.hands.day = made
+    firing.now += timedelta(days=1)  # a Friday; it opens next on Thursday, 2026-12-03
+    found, _ = check.check(made, firing.hands, lambda: firing.now, None)  # type: ignore[arg-type]
+    assert [gate.ok for gate in found if gate.name.startswith("freeze ")] == [ok], found

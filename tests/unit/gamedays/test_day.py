@@ -6,11 +6,13 @@ real.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -35,6 +37,7 @@ from chaos.gamedays.approval import Approved
 from chaos.gamedays.board import CONSENT, LOCK, STOP, Board, day_id, hold_id
 from chaos.gamedays.day import OUTCOMES, Day, Ran
 from chaos.gamedays.gates import LabRun
+from chaos.gamedays.outside import Watched
 from chaos.gamedays.record import FILE, Record, read, verify
 from chaos.run.guards import Guard
 from chaos.run.options import Permits, Stage
@@ -152,6 +155,7 @@ class Firing:
         with Record(self.file) as record:
             made = Day(self.day, self.hands, record, self.teller, self.said.append, change, lambda: self.now)  # type: ignore[arg-type]
             made.patience = 0.0
+            self.made = made
             code = made.go("opensearch-chaos gameday run x")
         assert verify(self.file) == []
         return code
@@ -207,7 +211,7 @@ def firing(tmp_path: Path, cluster: WithDocuments, approved: list[Any]) -> Firin
 def test_a_whole_day(firing: Firing) -> None:
     assert firing.fire() is Exit.PASS, firing.refused
     assert firing.hands.ran == ["0", "1"] and firing.refused == []
-    assert firing.hands.guarded == ["lock", "stop_file", "stop", "window", "guard.users", "bounds.day"]
+    assert firing.hands.guarded == ["lock", "stop_file", "stop", "signal", "window", "guard.users", "bounds.day"]
     assert [event for event, _ in firing.teller.told] == ["before", "begin", "end"]
     assert firing.teller.told[-1][1] == "pass: the hypothesis held."
     kinds = [line["kind"] for line in read(firing.file)]
@@ -269,6 +273,30 @@ def test_fired_by_two_machines_at_once_it_is_held_once(
     assert codes == [Exit.PASS] and firing.hands.ran == ["0", "1"]
 
 
+def test_another_game_day_that_holds_the_cluster_refuses_it_and_people_hear_so(
+    firing: Firing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scheduler that takes 0 for a day that was held would lose it."""
+
+    class Renewed(list[str]):
+        """The other's lock is renewed while we watch whether it lives."""
+
+        def append(self, said: str) -> None:
+            super().append(said)
+            firing.cluster._keep(LOCK, dict(firing.cluster.documents[LOCK]))
+
+    firing.cluster._keep(LOCK, {"who": "x", "gameday": "zones", "host": "vm"})
+    firing.said = Renewed()
+    monkeypatch.setattr(board, "LOOK_SECONDS", 0.01)
+    assert firing.fire() is Exit.USAGE and firing.hands.ran == []
+    assert firing.refused == ["the day, lock: game day zones of vm is under way on this cluster"]
+    assert [event for event, _ in firing.teller.told] == ["refused"]
+    assert firing.cluster.documents[LOCK]["gameday"] == "zones"
+    del firing.cluster.documents[LOCK]
+    firing.said = []
+    assert firing.fire() is Exit.PASS and firing.hands.ran == ["0", "1"], "its window is open still"
+
+
 def test_a_day_whose_runner_died_lets_no_other_begin(firing: Firing, monkeypatch: pytest.MonkeyPatch) -> None:
     def dies(number: int, permits: Any) -> None:
         raise Killed
@@ -285,6 +313,11 @@ def test_a_day_whose_runner_died_lets_no_other_begin(firing: Firing, monkeypatch
         assert firing.fire() is Exit.HELD
         assert firing.refused == [f"the day, ended: staging-2026-11-26 on {socket.gethostname()} never ended"]
         assert firing.hands.ran == ["0"]
+
+
+def test_a_dead_day_of_another_game_day_whose_name_begins_alike_holds_nothing(firing: Firing) -> None:
+    firing.cluster._keep(day_id("staging-zone", "2026-11-19"), {"state": "under way", "host": "vm"})
+    assert firing.fire() is Exit.PASS, firing.refused
 
 
 def test_the_next_week_is_another_day(firing: Firing) -> None:
@@ -328,6 +361,31 @@ def test_a_refusal_changes_nothing(firing: Firing, what: str, make: Callable[[Fi
         and (what == "a hold" or hold_id("staging") not in known)
     )
     assert [event for event, _ in firing.teller.told if event != "before"] == ["refused"]
+
+
+@pytest.mark.parametrize(
+    ("late", "says"),
+    [
+        (timedelta(minutes=20), "a day may begin until last_start, 11:01, only"),
+        (timedelta(days=7), "the window of 2026-11-26 is over"),
+    ],
+    ids=["after last_start", "in the next window"],
+)
+def test_a_day_whose_gates_took_long_begins_in_its_window_or_not_at_all(
+    firing: Firing, monkeypatch: pytest.MonkeyPatch, late: timedelta, says: str
+) -> None:
+    """The lock was watched for three minutes, plans were made, the cluster had to be still for long."""
+    window = {**OPEN, "last_start": "11:01"}
+    firing.day = firing.hands.day = a_day(firing.folder / "late", window=window, preflight={"stable": "1ms"})
+
+    def pass_time() -> None:
+        firing.now += late
+
+    monkeypatch.setattr(preflight, "looked", on_call(1, lambda target, wanted: WELL, pass_time))
+    assert firing.fire() is Exit.USAGE and firing.hands.ran == []
+    assert [each for each in firing.refused if "window" in each] == firing.refused and says in str(firing.refused)
+    assert [event for event, _ in firing.teller.told] == ["refused"], "nobody was told that it begins"
+    assert day_id("staging", "2026-11-26") not in firing.cluster.documents
 
 
 def test_a_consent_that_this_user_may_not_read_is_refused_with_what_it_needs(firing: Firing) -> None:
@@ -523,6 +581,21 @@ def test_how_an_experiment_ends_is_how_the_day_ends(firing: Firing, end: Exit, c
     assert firing.fire() is (Exit.HELD if holds else Exit.PASS)
 
 
+@pytest.mark.parametrize("alike", [True, False], ids=["alike", "on another topology"])
+def test_one_experiment_may_be_held_twice_in_a_day(
+    tmp_path: Path, cluster: WithDocuments, approved: list[Any], alike: bool
+) -> None:
+    """Each of its plans must have passed in a lab."""
+    twice = [{"experiment": "one.yaml", "rung": "node"}] * 2
+    firing = Firing(tmp_path, cluster, experiments=twice, ladder={"labs": "labs"}, preflight={"stable": "1ms"})
+    plans = firing.hands.plans
+    if not alike:
+        firing.hands.plans = lambda: [{**plans()[0], "digest": "e" * 64}, plans()[1]]  # type: ignore[method-assign]
+    assert firing.fire() is (Exit.PASS if alike else Exit.USAGE), firing.said
+    assert firing.hands.ran == (["0", "1"] if alike else [])
+    assert firing.refused == ([] if alike else ["the day, lab run of one: labs has no lab run of exactly this experiment"])
+
+
 def test_a_weakness_may_be_gone_on_after(tmp_path: Path, cluster: WithDocuments, approved: list[Any]) -> None:
     steps = [{"experiment": f"{name}.yaml", "rung": "node", "on_weakness": "go on"} for name in ("one", "two")]
     firing = Firing(tmp_path, cluster, experiments=steps, preflight={"stable": "1ms"})
@@ -547,6 +620,162 @@ def test_a_guard_that_says_nothing_is_no_weakness(firing: Firing) -> None:
 def test_a_signal_between_runs_stops_it(firing: Firing) -> None:
     assert midway(firing, lambda: signal.raise_signal(signal.SIGTERM)) is Exit.ABORTED
     assert firing.hands.ran == ["0"] and "a signal asked to stop" in str(firing.lines("stop"))
+
+
+def after_run(firing: Firing, number: int, work: Callable[[], object]) -> None:
+    """``work`` is done once the run of an experiment is over, which itself saw nothing."""
+    run = firing.hands.run
+
+    def done(ran: int, guards: Sequence[Guard], permits: Permits) -> Ran:
+        end = run(ran, guards, permits)
+        if ran == number:
+            work()
+        return end
+
+    firing.hands.run = done  # type: ignore[method-assign]
+
+
+BAD, SILENT = "users was bad 2 times in a row", "it cannot be evaluated: users said nothing 3 times in a row"
+TRIPS = [("outcome", BAD, Exit.WEAKNESS), ("outcome", SILENT, Exit.ABORTED), ("blocking", BAD, Exit.ABORTED)]
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["between two experiments", "after the last one"])
+@pytest.mark.parametrize(("counts", "says", "end"), TRIPS, ids=["users suffer", "no data", "others broke"])
+def test_a_guard_that_trips_while_no_run_is_under_way_counts_as_in_one(
+    tmp_path: Path,
+    cluster: WithDocuments,
+    approved: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    counts: str,
+    says: str,
+    end: Exit,
+    number: int,
+) -> None:
+    steps = [{"experiment": f"{name}.yaml", "rung": "node"} for name in ("one", "two")]
+    guards = {"users": {"counts": counts, "program": {"run": ["true"]}}}
+    firing = Firing(tmp_path, cluster, experiments=steps, guards=guards, preflight={"stable": "1ms"})
+    after_run(firing, number, lambda: monkeypatch.setattr(Watched, "tripped", lambda guard, now: says))
+    assert firing.fire() is end and firing.hands.ran == ["0", "1"][: number + 1]
+    assert [(line["by"], line["why"]) for line in firing.lines("stop")] == [("guard.users", says)]
+    assert [line["nothing"] for line in firing.lines("undone")] == [True]
+    assert (hold_id("staging") in firing.cluster.documents) is (end is Exit.ABORTED)
+    assert firing.teller.told[-1] == ("abort", f"{OUTCOMES[end]}: ended early: {says}.")
+
+
+def test_of_two_guards_that_trip_the_worse_one_counts(firing: Firing, monkeypatch: pytest.MonkeyPatch) -> None:
+    def both() -> None:
+        monkeypatch.setattr(Watched, "tripped", lambda guard, now: BAD)
+        Path(firing.day.written.stop.file).touch()
+
+    after_run(firing, 1, both)
+    assert firing.fire() is Exit.ABORTED
+    assert [line["by"] for line in firing.lines("stop")] == ["stop_file", "guard.users"]
+
+
+def awaiting_alerts(folder: Path, cluster: WithDocuments, monkeypatch: pytest.MonkeyPatch) -> Firing:
+    """A day whose one experiment passes, and which then waits for half a minute whether its alert resolves."""
+
+    class Watching:
+        def __init__(self, *given: Any) -> None: ...
+
+        def ready(self) -> str | None:
+            return None
+
+        def start(self) -> None: ...
+
+        def stop(self) -> None: ...
+
+        def seen(self) -> Any:
+            return None
+
+    monkeypatch.setattr(days, "AlertWatch", Watching)
+    monkeypatch.setattr(days, "judged", lambda alerts, seen, moments: [])
+    expected = {"name": "Down", "experiment": "one", "phase": "dead", "fires_within": "1ms", "resolves_within": "30s"}
+    alerts = {"prometheus": "http://127.0.0.1:9", "expect": [expected]}
+    firing = Firing(folder, cluster, alerts=alerts, preflight={"stable": "1ms"})
+    now = time.monotonic()
+    firing.hands.ends[0] = Ran(Exit.PASS, True, "runs/r", "fine", moments=(Moment("one", "dead", now, now),))
+    return firing
+
+
+def test_a_person_who_stops_while_alerts_are_awaited_is_heard(
+    tmp_path: Path, cluster: WithDocuments, approved: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    firing = awaiting_alerts(tmp_path, cluster, monkeypatch)
+    after_run(firing, 0, Path(firing.day.written.stop.file).touch)
+    assert firing.fire() is Exit.ABORTED and hold_id("staging") in cluster.documents
+    assert [line["by"] for line in firing.lines("stop")] == ["stop_file"]
+
+
+def test_a_window_that_closes_while_alerts_are_awaited_stops_nothing(
+    tmp_path: Path, cluster: WithDocuments, approved: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    firing = awaiting_alerts(tmp_path, cluster, monkeypatch)
+    after_run(firing, 0, lambda: setattr(firing, "now", NOW + timedelta(hours=6)))
+    assert firing.fire() is Exit.PASS and firing.lines("stop") == []
+
+
+def on_call(number: int, what: Callable[..., Any], then: Callable[[], object]) -> Callable[..., Any]:
+    """``what``, and ``then`` in its call ``number``, counted from 1."""
+    calls: list[None] = []
+
+    def called(*given: Any) -> Any:
+        calls.append(None)
+        if len(calls) == number:
+            then()
+        return what(*given)
+
+    return called
+
+
+def signalled() -> None:
+    signal.raise_signal(signal.SIGTERM)
+
+
+def test_a_signal_between_the_last_look_and_the_run_changes_nothing(firing: Firing) -> None:
+    """While the plans are made once more, before the first experiment."""
+    firing.hands.plans = on_call(2, firing.hands.plans, signalled)  # type: ignore[method-assign]
+    firing.hands.while_running = lambda number, permits: pytest.fail("it was changed")
+    assert firing.fire() is Exit.ABORTED and firing.hands.ran == ["0"]
+    assert firing.refused == ["phase dead of one, signal: a signal asked to stop"]
+    assert firing.lines("stop")[0]["by"] == "permits"
+
+
+def test_a_run_watches_whether_a_signal_came_before_it(firing: Firing) -> None:
+    """For a run looks at its guards from its warm-up on, and asks for leave right before its phases only."""
+    tripped: list[str] = []
+
+    def run(number: int, guards: Sequence[Guard], permits: Permits) -> Ran:
+        signalled()  # Day's own handler has it still, as while a run is planned
+        tripped.extend(guard.name for guard in guards if guard.tripped(0.0) is not None)
+        return Ran(Exit.ABORTED, True, "runs/r", "stopped", guard="signal", says="a signal asked to stop", undone=0.1)
+
+    firing.hands.run = run  # type: ignore[method-assign]
+    assert firing.fire() is Exit.ABORTED and tripped == ["signal"]
+    assert [line["by"] for line in firing.lines("stop")] == ["signal"]
+
+
+def test_a_signal_while_people_are_told_lets_no_day_begin(firing: Firing) -> None:
+    tell = firing.teller.tell
+
+    def told(event: str, **facts: Any) -> list[Told]:
+        signalled()
+        return tell(event, **facts)
+
+    firing.teller.tell = told  # type: ignore[method-assign]
+    assert firing.fire() is Exit.USAGE and firing.hands.ran == []
+    assert "a signal asked to stop" in firing.lines("day.end")[0]["says"]
+    assert day_id("staging", "2026-11-26") not in firing.cluster.documents, "it may be held later in its window"
+
+
+def test_a_signal_right_before_the_drill_lets_it_change_nothing(
+    tmp_path: Path, cluster: WithDocuments, approved: list[Any]
+) -> None:
+    firing = zone_day(tmp_path, cluster)
+    stop = Path(firing.day.written.stop.file)
+    firing.hands.asking = lambda stage: signalled() if stage == "now" else None
+    assert firing.fire() is Exit.ABORTED and firing.hands.ran == ["drill"] and not stop.exists()
+    assert firing.refused[0] == "phase dead of the drill, right before a change, signal: a signal asked to stop"
 
 
 def zone_day(folder: Path, cluster: WithDocuments) -> Firing:
@@ -752,22 +981,39 @@ def test_a_stop_file_outlives_a_runner_that_is_really_killed(
     assert any("it is taken away" in each for each in firing.said)
 
 
-@pytest.mark.parametrize(
-    "end",
-    [
-        Ran(Exit.ABORTED, True, "r", "stopped", guard="stop_file", undone=61.0),
-        Ran(Exit.ABORTED, True, "r", "stopped", guard="max", undone=1.0),
+ALL_UNDONE = "all was undone 61.0 s after the stop file"
+DRILLS: dict[str, tuple[Ran, Exit, str]] = {
+    "too slow": (Ran(Exit.ABORTED, True, "r", "stopped", guard="stop_file", undone=61.0), Exit.ABORTED, ALL_UNDONE),
+    "another guard": (Ran(Exit.ABORTED, True, "r", "x", guard="max", undone=1.0), Exit.ABORTED, "ended by max: x"),
+    "not all": (
         Ran(Exit.ABORTED, True, "r", "stopped", guard="stop_file", undone=1.0, undone_all=False),
-        Ran(Exit.DIRTY, False, "r", "stopped", guard="stop_file", undone=1.0),
-        Ran(Exit.PASS, True, "r", "nobody stopped it"),
-    ],
-    ids=["too slow", "another guard", "not all", "dirty", "not stopped"],
-)
-def test_a_drill_that_fails_ends_the_day(tmp_path: Path, cluster: WithDocuments, approved: list[Any], end: Ran) -> None:
+        Exit.ABORTED,
+        "not all of the drill could be taken back at once: stopped",
+    ),
+    "dirty": (
+        Ran(Exit.DIRTY, False, "r", "an index is there", guard="stop_file", undone=1.0, undone_all=False),
+        Exit.DIRTY,
+        "something of the drill is left: an index is there",
+    ),
+    "error": (Ran(Exit.ERROR, True, "r", "the runner broke", undone_all=False), Exit.ERROR, "by itself: the runner"),
+    "not stopped": (
+        Ran(Exit.PASS, True, "r", "nobody stopped it", undone_all=False),
+        Exit.ABORTED,
+        "by itself: nobody stopped it",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", DRILLS)
+def test_a_drill_that_fails_ends_the_day(
+    tmp_path: Path, cluster: WithDocuments, approved: list[Any], what: str
+) -> None:
     firing = zone_day(tmp_path, cluster)
-    firing.hands.drilled = end
-    assert firing.fire() in (Exit.ABORTED, Exit.DIRTY) and firing.hands.ran == ["drill"]
-    assert firing.lines("drill")[0]["ok"] is False and hold_id("staging") in cluster.documents
+    firing.hands.drilled, code, says = DRILLS[what]
+    assert firing.fire() is code and firing.hands.ran == ["drill"]
+    (line,) = firing.lines("drill")
+    assert line["ok"] is False and says in line["says"] and line["clean"] is (what != "dirty")
+    assert hold_id("staging") in cluster.documents and says in firing.teller.told[-1][1]
 
 
 def test_an_error_of_ours_is_told_and_holds(firing: Firing) -> None:
@@ -777,6 +1023,34 @@ def test_an_error_of_ours_is_told_and_holds(firing: Firing) -> None:
     firing.hands.while_running = breaks
     assert firing.fire() is Exit.ERROR and firing.teller.told[-1][0] == "abort"
     assert hold_id("staging") in firing.cluster.documents and LOCK not in firing.cluster.documents
+
+
+@pytest.mark.parametrize("when", ["in a run", "at a gate between two"])
+def test_a_disk_that_is_full_keeps_nobody_from_hearing_how_the_day_ended(
+    firing: Firing, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    def refuses(record: Record, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def full() -> None:
+        monkeypatch.setattr(Record, "_put", refuses)
+
+    if when == "in a run":
+        firing.hands.while_running = lambda number, permits: full()
+    else:
+
+        def edited() -> None:
+            full()
+            raise days.Refused([days.Gate("approval", False, "it was edited")])
+
+        firing.hands.plans = on_call(3, firing.hands.plans, edited)  # type: ignore[method-assign]
+    code = firing.fire()
+    assert code is (Exit.ERROR if when == "in a run" else Exit.ABORTED) and firing.hands.ran == ["0"]
+    event, says = firing.teller.told[-1]
+    assert event == "abort" and ("No space left on device" in says) is (when == "in a run")
+    known = firing.cluster.documents
+    assert hold_id("staging") in known and known[day_id("staging", "2026-11-26")]["state"] == "over"
+    assert firing.lines("day.end") == [] and LOCK not in known
 
 
 def test_a_day_that_nobody_foresaw_is_told_too(firing: Firing) -> None:

@@ -123,6 +123,12 @@ def test_a_guard_of_the_users_that_ended_the_day_is_a_no_and_another_is_not() ->
 # -- the page ------------------------------------------------------------------------------------
 
 
+def test_of_one_that_was_planned_twice_and_ran_once_the_other_is_named() -> None:
+    assert summary.not_run(days.good()) == []
+    planned = ["data-node-kill", "zone-black-hole", "data-node-kill"]
+    assert summary.not_run(changed(days.good(), "day.asked", experiments=planned)) == ["data-node-kill"]
+
+
 def test_a_whole_day_is_told_from_its_outcome_to_its_head() -> None:
     made, words = drawn(days.whole(), days.runs(), [days.good()], head="ab" * 32)
     found = sections(words)
@@ -299,6 +305,14 @@ def test_a_dirty_run_is_a_badge_a_note_and_the_first_thing_to_do() -> None:
     assert "Dirty" in words.partition("Did the hypothesis")[0]
     assert "Clean-up failed after data-node-kill, zone-black-hole" in words
     assert summary.to_do(lines)[0].what == "Undo what data-node-kill left: opensearch-chaos recover --on TARGET"
+
+
+def test_what_a_drill_left_is_said_as_what_an_experiment_left_is() -> None:
+    lines = changed(days.whole(), "drill", ok=False, clean=False, says="something of the drill is left: an index")
+    _, words = drawn(lines)
+    assert "Dirty" in words.partition("Did the hypothesis")[0] and "Clean-up failed after the drill." in words
+    assert summary.to_do(lines)[0].what == "Undo what the drill left: opensearch-chaos recover --on TARGET"
+    assert not summary.dirty_drill(days.whole()), "records of before do not say whether it was clean"
 
 
 def test_what_a_run_touched_is_not_known_without_its_findings() -> None:

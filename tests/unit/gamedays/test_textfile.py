@@ -102,10 +102,19 @@ def test_how_it_last_ended_is_kept_while_it_runs_again(tmp_path: Path) -> None:
     path = tmp_path / "chaos.prom"
     write(path, WHOLE)
     assert write(path, Facts("staging-tuesday", "staging", True, started=1_800_000_000.0)) is None
-    assert values(path.read_text()) == values(text(WHOLE)) | {
-        ("running", None): 1,
-        ("last_start_timestamp_seconds", None): 1_800_000_000,
-    }
+    known = values(text(WHOLE)) | {("running", None): 1, ("last_start_timestamp_seconds", None): 1_800_000_000}
+    del known["held", None]  # a runner that dies now would leave it behind for good
+    assert values(path.read_text()) == known
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_hold_is_kept_until_something_else_is_known_of_it(held: bool, tmp_path: Path) -> None:
+    path = tmp_path / "chaos.prom"
+    write(path, Facts("d", "t", False, held=held))
+    write(path, Facts("d", "t", False))
+    assert values(path.read_text())["held", None] == held
+    write(path, Facts("d", "t", False, held=not held))
+    assert values(path.read_text())["held", None] == (not held)
 
 
 @pytest.mark.parametrize("there", [b"", b"nonsense", b"\xff\xfe", text(Facts("other", "staging", False, 5.0)).encode()])

@@ -813,6 +813,18 @@ def test_what_fis_makes_is_planned_with_whom_it_hits_and_its_price(
 
 
 @pytest.mark.parametrize(
+    "whom", ["elected cluster manager", "elected cluster manager and zone c", "node c-cm"]
+)
+def test_the_price_at_most_counts_faults_on_whoever_is_elected(tmp_path: Path, whom: str) -> None:
+    """As many minutes as for a node that is named."""
+    phases = "  one: {inject: {node.restart: {target: node c-data}}, for: 5s}\n  back: {undo: node.restart, for: 5s}\n"
+    phases += f"  two: {{inject: {{node.restart: {{target: {whom}}}}}, for: 5s}}"
+    plan(tmp_path, phases, more=f"rung: zone\nuntil: 2027-01-31\n{FIS}")
+    said = priced(load_experiment(tmp_path / "asked.yaml"), load_existing(tmp_path / "staging.yaml"))
+    assert "22 action-minutes, " in str(said), said
+
+
+@pytest.mark.parametrize(
     ("fault", "says"),
     [
         ("network.latency: {links: from clients of zone a to zone c, delay: 1s}", "what clients of zone a meet"),
