@@ -3,7 +3,8 @@
 Each copy is read on the node that holds it, over the direct path, after a refresh (:mod:`chaos.observe.copies`). A
 document that no live copy has is *lost*; one that only some have is *diverged*; one whose shard has no live copy is
 *unavailable*: its fate is open. Unless every node of the topology is in the cluster and none has any data of that shard
-on its disk (``_shard_stores``): then the shard is *destroyed*, and what had been acknowledged in it is lost.
+on its disk (``_shard_stores``): then the shard is *destroyed*, and what had been acknowledged in it is lost. The disks
+say nothing of an index that is in a remote store, from where such a shard can be restored.
 
 All documents of a copy are enumerated, not only those that are looked for. So a document is *recovered* when its
 write had no clear answer, which is allowed. It is *resurrected* when its write had been refused for sure, *unexpected*
@@ -42,7 +43,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, groupby, product
+from itertools import chain, groupby, islice, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,7 +76,7 @@ from chaos.opensearch import rollover
 from chaos.opensearch.replication import Lag, Place, not_caught_up, replicas_of
 from chaos.opensearch.rest import UNREADABLE
 from chaos.opensearch.routing import shard_of
-from chaos.opensearch.views import ShardCopy, View, administer, newest, views
+from chaos.opensearch.views import STANDING, ShardCopy, View, administer, newest, views
 from chaos.targets.protocol import Lab
 
 PAGE = 10_000
@@ -89,6 +90,9 @@ AT_ONCE = 3
 that their answers are decoded once."""
 KEPT = 16
 """Pages that are kept as they were judged, for copies that are behind."""
+SEQUENCE = "_seq_no"
+"""What tells documents apart whose value and unique number are the same, as those of others may be: no two documents of
+a copy have the same, and on each copy of its shard a document has the same."""
 NAMED = 1000
 """How many ids of each kind are written out; the counts are always exact."""
 CATCH_UP_SECONDS = 60.0
@@ -137,11 +141,13 @@ class CopyRead:
 
 
 class Index(NamedTuple):
-    """What the read-back must know of an index. ``window``: how many documents an answer may have."""
+    """What the read-back must know of an index. ``window``: how many documents an answer may have. ``remote``: whether
+    its data are in a remote store."""
 
     shards: int
     routing_shards: int
     window: int = PAGE
+    remote: bool = False
 
 
 class Listed:
@@ -185,7 +191,7 @@ class Asked:
     ``wanted``: by shard, the documents that are looked into. ``at_once``: their sources are asked for together with doc
     values, because half of the documents' or more are wanted: OpenSearch then takes each from the disk, and
     decompresses it, once.
-    ``window``: how many documents an answer may have.
+    ``window``: how many documents an answer may have. ``acknowledged``: of a shard, the documents that must be there.
     """
 
     def __init__(
@@ -197,8 +203,9 @@ class Asked:
         *,
         automatic: bool = False,
         at_once: bool = False,
+        acknowledged: Callable[[int], Ids] = lambda shard: Ids(),
     ) -> None:
-        self.automatic, self.at_once = automatic, at_once
+        self.automatic, self.at_once, self.acknowledged = automatic, at_once, acknowledged
         self.workload, self.wanted, self.seed, self.window = workload, wanted or {}, seed, window
         self.page = max(1, min(PAGE, PAGE_VALUES // (PER_HIT + len(workload.fields))))
         self.listed = Shared(lambda answer: Listed(workload, page(answer)), KEPT)
@@ -212,7 +219,7 @@ def _read_copy(lab: Lab, copy: ShardCopy, asked: Asked) -> CopyRead:
     Where a node refuses sources together with doc values, doc values are read anew without them: ids are never unknown
     for want of a source.
     """
-    order = (asked.workload.value, asked.workload.unique)
+    order = (asked.workload.value, asked.workload.unique, SEQUENCE)
     searched = CopySearch(lab, copy, order, asked.window, routed=asked.automatic)
     try:
         if asked.at_once and asked.wanted.get(copy.shard, Wanted()).sources:
@@ -229,21 +236,30 @@ def _read_searched(searched: CopySearch, copy: ShardCopy, asked: Asked, *, at_on
     result = CopyRead(copy, inside=Contents(apart(asked.workload)))
     wanted = asked.wanted.get(copy.shard, Wanted())
     collected, compared = Collected(), Collected()
+
+    def take(to: Collected, query: dict[str, Any] | None = None) -> None:
+        for listed, sourced in _listed(searched, wanted, asked, result.inside, query, at_once=at_once):
+            if result.total is None:
+                if listed.total is None:
+                    raise NotRead("the copy does not say how many documents it has")
+                result.total = listed.total
+            to.add_parts(listed.numbers, listed.others)
+            result.keys |= listed.keys
+            for id, fields in listed.odd:
+                result.inside.numbers(id, fields)
+            if sourced is not None:
+                compared.add_parts(*sourced.judge(wanted.sources, result.inside))
+
     try:
         try:
-            for listed, sourced in _listed(searched, wanted, asked, result.inside, at_once=at_once):
-                if result.total is None:
-                    if listed.total is None:
-                        raise NotRead("the copy does not say how many documents it has")
-                    result.total = listed.total
-                collected.add_parts(listed.numbers, listed.others)
-                result.keys |= listed.keys
-                for id, fields in listed.odd:
-                    result.inside.numbers(id, fields)
-                if sourced is not None:
-                    compared.add_parts(*sourced.judge(wanted.sources, result.inside))
+            take(collected)
         finally:
             result.ids, result.twice = collected.ids_and_twice()
+        if result.surplus:  # what was not listed is asked for by its id before it can be lost
+            skipped, each = Collected(), iter(asked.acknowledged(copy.shard) - result.ids)
+            while named := list(islice(each, asked.page)):
+                take(skipped, searched.named(named))
+            result.ids |= skipped.ids()
         judged = compared.ids() if at_once else None
         seed, repeats = asked.seed, collected.repeats
         look_inside(searched, result.ids, wanted, result.inside, seed, asked.sourced, judged, repeats)
@@ -255,10 +271,11 @@ def _read_searched(searched: CopySearch, copy: ShardCopy, asked: Asked, *, at_on
 
 
 def _listed(
-    searched: CopySearch, wanted: Wanted, asked: Asked, inside: Contents, *, at_once: bool
+    searched: CopySearch, wanted: Wanted, asked: Asked, inside: Contents, query: dict[str, Any] | None, *, at_once: bool
 ) -> Iterator[tuple[Listed, Sourced | None]]:
-    """All documents of a copy, page by page; ``at_once``: with their sources."""
-    body = {"_source": at_once, "docvalue_fields": list(asked.workload.fields), "seq_no_primary_term": True}
+    """All documents of a copy, or those of a query, page by page; ``at_once``: with their sources."""
+    body: dict[str, Any] = {"query": query} if query is not None else {}
+    body |= {"_source": at_once, "docvalue_fields": list(asked.workload.fields), "seq_no_primary_term": True}
     if not at_once:
         for part in searched.pages(body, asked.page, asked.listed):
             yield part, None
@@ -363,14 +380,22 @@ class Reading:
         self._lab, self._seen, self._fates, self._seed = lab, seen, fates, seed
         self.index = index
         _refresh(lab, index, patient=seen.status != "red")
-        self.shards, self.routing_shards, window = _routing(lab, index)
+        self.shards, self.routing_shards, window, self._remote = _routing(lab, index)
         _check_routing(lab, index, self.shards, self.routing_shards, acknowledged.first(30))
-        self.live = [c for c in seen.copies if c.index == index and c.state in ("STARTED", "RELOCATING") and c.node]
+        self.live = _live(seen, index)
         ours = _ours(acknowledged, fates)
         wanted = chosen(ours, self.shards, self.routing_shards, seed)
         workload = of_held(workload, fates.held if fates is not None else None)
         at_once = reads_all(sum(len(each.sources) for each in wanted.values()), len(ours))
-        self._asked = Asked(workload, wanted, seed, window, automatic=automatic, at_once=at_once)
+        self._asked = Asked(
+            workload,
+            wanted,
+            seed,
+            window,
+            automatic=automatic,
+            at_once=at_once,
+            acknowledged=lambda shard: acknowledged.by_shard(self.shards, self.routing_shards)[shard],
+        )
         self.reads: list[CopyRead] = []
         self.destroyed: set[int] = set()
         self._behind: dict[Place, Lag | None] | None = None
@@ -386,18 +411,23 @@ class Reading:
         """Read every copy."""
         self.reads = _read(self._lab, self.live, self._asked)
         missing = set(range(self.shards)) - {copy.shard for copy in self.live}
-        if missing and self._seen.nodes >= {node.name for node in self._lab.topology.nodes}:
+        all_in = self._seen.nodes >= {node.name for node in self._lab.topology.nodes}
+        if missing and not self._remote and all_in:
             try:
                 self.destroyed = missing - _stored(self._lab, self.index)
             except (ChaosError, *UNREADABLE) as error:
                 says(f"where the shards' data is on disk cannot be told: {error}")
 
     def read_again(self, shards: Collection[int], says: Callable[[str], None], pause: float) -> None:
-        """Read the copies of these shards once more. Replicas that are behind still get ``pause`` seconds."""
+        """Read the copies of these shards once more, on the nodes that have them now. Replicas that are behind still get
+        ``pause`` seconds."""
         try:
             _refresh(self._lab, self.index, patient=False)
         except (ChaosError, *UNREADABLE) as error:
             says(f"no refresh before reading again: {error}")
+        if (seen := newest(views(self._lab))) is not None:
+            self.live = [copy for copy in self.live if copy.shard not in shards]
+            self.live += [copy for copy in _live(seen, self.index) if copy.shard in shards]
         self._await_again(shards, pause)
         self.reads = [read for read in self.reads if read.copy.shard not in shards]
         self.reads += _read(self._lab, [copy for copy in self.live if copy.shard in shards], self._asked)
@@ -436,6 +466,11 @@ class Reading:
             seed=self._seed,
             behind=self._behind,
         )
+
+
+def _live(seen: View, index: str) -> list[ShardCopy]:
+    """The copies of an index that can be read."""
+    return [copy for copy in seen.copies if copy.index == index and copy.state in STANDING and copy.node]
 
 
 def _refuse_unlike(readings: list[Reading]) -> None:
@@ -972,14 +1007,16 @@ def _routing(lab: Lab, index: str) -> Index:
         lab,
         "GET",
         f"/_cluster/state/metadata/{index}?filter_path=metadata.indices.*.settings.index.number_of_shards,"
-        "metadata.indices.*.settings.index.max_result_window,metadata.indices.*.routing_num_shards",
+        "metadata.indices.*.settings.index.max_result_window,metadata.indices.*.settings.index.remote_store.enabled,"
+        "metadata.indices.*.routing_num_shards",
     )
     if status != 200:
         raise LabError(f"the index metadata answered {status}")
     metadata = answer["metadata"]["indices"][index]
     settings = metadata["settings"]["index"]
     window = int(settings.get("max_result_window", PAGE))
-    return Index(int(settings["number_of_shards"]), int(metadata["routing_num_shards"]), window)
+    remote = str((settings.get("remote_store") or {}).get("enabled")).lower() == "true"
+    return Index(int(settings["number_of_shards"]), int(metadata["routing_num_shards"]), window, remote)
 
 
 def _stored(lab: Lab, index: str) -> set[int]:

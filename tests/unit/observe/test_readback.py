@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import mmh3
@@ -198,7 +199,7 @@ def page(*ids: str, wrong: str | None = None, total: int | None = None) -> tuple
         {
             "_id": id,
             "fields": {name: [value + (id == wrong and name == "check")] for name, value in numbers(id, n).items()},
-            "sort": [n, check_of(id, n)],
+            "sort": [n, check_of(id, n), 10 + n],
             "_seq_no": 10 + n,
             "_primary_term": 1,
         }
@@ -217,9 +218,10 @@ def test_a_copy_is_read_page_by_page() -> None:
     assert [body["track_total_hits"] for body in lab.asked] == [True, False, False]
     assert [body.get("search_after") for body in lab.asked] == [  # type: ignore[attr-defined]
         None,
-        [2, check_value("w-2")],
-        [4, check_value("w-4")],
+        [2, check_value("w-2"), 12],
+        [4, check_value("w-4"), 14],
     ]
+    assert {tuple(body["sort"]) for body in lab.asked} == {("seq", "check", "_seq_no")}
 
 
 @pytest.mark.parametrize(
@@ -275,6 +277,43 @@ def test_an_odd_answer_makes_the_read_back_incomplete_and_never_raises(
     monkeypatch.setattr(readback, "administer", lambda *_, **__: (200, answers))
     found = read_back(None, "chaos", {"w-1"})  # type: ignore[arg-type]
     assert found["complete"] is False and found["reason"]
+
+
+@pytest.mark.parametrize(
+    ("more", "window", "remote"),
+    [
+        ({}, 10_000, False),
+        ({"max_result_window": "500", "remote_store": {"enabled": "true", "segment": {"repository": "s"}}}, 500, True),
+        ({"remote_store": {"enabled": "false"}}, 10_000, False),
+    ],
+)
+def test_what_must_be_known_of_an_index_is_read_of_its_metadata(
+    monkeypatch: pytest.MonkeyPatch, more: dict[str, Any], window: int, remote: bool
+) -> None:
+    given = {"settings": {"index": {"number_of_shards": "3", **more}}, "routing_num_shards": 768}
+    asked: list[str] = []
+
+    def administer(lab: Any, method: str, path: str) -> tuple[int, Any]:
+        asked.append(path)
+        return 200, {"metadata": {"indices": {"chaos": given}}}
+
+    monkeypatch.setattr(readback, "administer", administer)
+    assert readback._routing(None, "chaos") == Index(3, 768, window, remote)  # type: ignore[arg-type]
+    assert "settings.index.remote_store.enabled" in asked[0]
+
+
+@pytest.mark.parametrize("remote", [False, True], ids=["disks alone", "in a store"])
+def test_a_shard_of_which_no_disk_has_anything_is_lost_unless_its_index_is_in_a_store(
+    monkeypatch: pytest.MonkeyPatch, remote: bool
+) -> None:
+    """There it stays red until it is restored."""
+    late = Late(monkeypatch, 0)
+    monkeypatch.setattr(readback, "_routing", lambda *_: Index(2, 1024, remote=remote))
+    monkeypatch.setattr(readback, "_stored", lambda *_: set())
+    ids = {"w-1", "w-2"}
+    gone = {id for id in ids if shard_of(id, 2, 1024) == 1}
+    assert gone and late.found(nodes="ab")["lost"] == ([] if remote else sorted(gone))
+    assert late.found(nodes="ab")["unavailable_count"] == (len(gone) if remote else 0)
 
 
 # ---- documents that were not acknowledged ------------------------------------------------------------------
@@ -458,9 +497,9 @@ class Late:
         ids = {"w-1"} if late else {"w-1", "w-2"}
         return CopyRead(copy, ids, total=len(ids))
 
-    def found(self) -> dict[str, Any]:
-        written = Written(acknowledged={"w-1", "w-2"})
-        return read_back(None, "chaos", written, sleep=self.slept.append)  # type: ignore[arg-type]
+    def found(self, nodes: str = "") -> dict[str, Any]:
+        lab: Any = SimpleNamespace(topology=SimpleNamespace(nodes=[SimpleNamespace(name=each) for each in nodes]))
+        return read_back(lab, "chaos", Written(acknowledged={"w-1", "w-2"}), sleep=self.slept.append)
 
 
 def test_copies_that_differ_are_read_again_before_they_have_diverged(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -482,6 +521,7 @@ def test_a_document_that_is_wrong_is_read_again_before_it_is_said_to_be(monkeypa
         def read(self, lab: Any, copy: ShardCopy, asked: Asked) -> CopyRead:
             every = {"w-1", "w-2", "w-3"}
             assert asked.wanted[0] == (every, every) and asked.seed == 5  # without a clear answer, too
+            assert asked.acknowledged(0) == {"w-1", "w-2"}
             read = CopyRead(copy, {"w-1", "w-2", "w-3"})
             if copy.node == "b" and len(self.slept) < self.times:
                 read.inside.blame("w-3", "source", "text: another")
@@ -528,6 +568,32 @@ def test_a_copy_that_cannot_be_read_is_asked_again_before_it_is_unread(monkeypat
     always = Deaf(monkeypatch, 9)
     found = always.found()
     assert not found["complete"] and "cannot connect" in found["reason"] and always.slept == [2.0, 5.0, 10.0]
+
+
+@pytest.mark.parametrize("led", [True, False], ids=["known where it went", "nobody leads"])
+def test_a_copy_that_has_moved_meanwhile_is_read_where_it_went(monkeypatch: pytest.MonkeyPatch, led: bool) -> None:
+    """The move ends before its old node is asked, which then has nothing of that shard."""
+
+    class Moved(Late):
+        def read(self, lab: Any, copy: ShardCopy, asked: Asked) -> CopyRead:
+            if copy.node == "b":
+                return CopyRead(copy, set(), error="status 404")
+            return CopyRead(copy, {"w-1", "w-2"}, total=2)
+
+    moved = Moved(monkeypatch, 0)
+    primary = ShardCopy("chaos", 0, True, "STARTED", "a")
+    leaving = ShardCopy("chaos", 0, False, "RELOCATING", "b", "c")
+    arrived = ShardCopy("chaos", 0, False, "STARTED", "c")
+
+    def views(_: Any) -> list[View]:
+        if not moved.slept:
+            return [View("a", 1, "a", frozenset("abc"), (primary, leaving))]
+        return [View("a", 2, "a" if led else None, frozenset("abc"), (primary, arrived))]
+
+    monkeypatch.setattr(readback, "views", views)
+    found = moved.found()
+    assert found["complete"] is led and moved.slept == ([2.0] if led else [2.0, 5.0, 10.0])
+    assert [each["node"] for each in found["copies"]] == ["a", "c" if led else "b"]
 
 
 # ---- what the load has tried to write -----------------------------------------------------------------------
