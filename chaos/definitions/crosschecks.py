@@ -78,12 +78,15 @@ class _State:
 
 OF_HELPERS = ("documents.lost_untold", "documents.told_failed_but_stored")
 """Metrics about what helpers of client libraries tell their callers."""
+OF_PYTEST = ("filterwarnings", "parametrize", "skip", "skipif", "usefixtures", "xfail")
+"""Marks that pytest acts on. The plugin makes each tag a mark: a tag ``xfail`` would hide a weakness."""
 
 
 def check(
     file: ExperimentFile, topology: Topology, grammar: Grammar, indices: Sequence[LoadIndex] = ()
 ) -> Iterator[Problem]:
     """Every contradiction, with the path to it. ``indices``: of the load, beside its first, with all their settings."""
+    yield from _tags(file.tags)
     yield from durable.check(file.tags, topology)
     yield from _load(file, topology)
     yield from _operations(file, grammar)
@@ -109,6 +112,12 @@ def check(
     yield from _guards(file)
     yield from _slis(file)
     yield from _rates(file)
+
+
+def _tags(tags: Sequence[str]) -> Iterator[Problem]:
+    for index, tag in enumerate(tags):
+        if tag in OF_PYTEST:
+            yield Problem(("tags", index), f"the tag {tag} is a mark that pytest acts on: expected another word")
 
 
 def _load(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:

@@ -16,6 +16,7 @@ from unit.report import test_first_screen
 import chaos.run.execution  # noqa: F401 - what a run of pytest inside this one loads first, it forgets
 from chaos import pytest_plugin as plugin
 from chaos.base.errors import Leftovers
+from chaos.definitions import crosschecks
 from chaos.registry import load_experiment
 from chaos.run import space
 from chaos.run.options import RunResult
@@ -210,6 +211,17 @@ def test_a_wrong_definition_is_a_collection_error_with_file_line_and_column(
 def test_strict_markers_know_the_tags(run: Run, pytester: pytest.Pytester) -> None:
     experiment(pytester.path, "one", "smoke, cluster-manager")
     run("-m", "chaos and cluster-manager", "--strict-markers").assert_outcomes(passed=5, deselected=1)
+
+
+@pytest.mark.parametrize("tag", crosschecks.OF_PYTEST)
+def test_a_tag_that_pytest_acts_on_is_a_collection_error(
+    run: Run, pytester: pytest.Pytester, ran: list[str], tag: str
+) -> None:
+    """As a mark ``xfail`` would make each weakness an expected one."""
+    experiment(pytester.path, "one", tag)
+    outcome = run("-m", "chaos")
+    outcome.assert_outcomes(errors=1, deselected=1)
+    assert f"the tag {tag} is a mark that pytest acts on" in outcome.stdout.str() and ran == []
 
 
 # ---- what a verdict becomes ------------------------------------------------------------------------------

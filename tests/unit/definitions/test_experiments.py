@@ -812,6 +812,13 @@ MEANING = {
         [(", max: 8m", ""), ("for: 30s", "for: 30m")],
         ["8:3: the phases with `for` take 32m, and guards.max ends the run after 15m: expected more than 32m"],
     ),
+    "tags that pytest acts on": (
+        [("topology: 3az", "tags: [smoke, xfail, skip]\ntopology: 3az")],
+        [
+            "3:15: the tag xfail is a mark that pytest acts on: expected another word",
+            "3:22: the tag skip is a mark that pytest acts on: expected another word",
+        ],
+    ),
     "a phase named all": (
         [("healthy: ", "all: ")],
         ['8:3: a phase cannot be named "all", which means every phase'],
