@@ -625,6 +625,8 @@ class ExpectationItem(pytest.Item):
         from chaos.checks.shown import CLEAR
 
         found = self._found()
+        if found["counts_as"] in self._well and all(item.finding is not None for item in self._siblings):
+            self._refuse_the_run(result)  # its own item is left out (-k, --lf), so each of the others stands for it
         if found["counts_as"] == "known_weakness":
             if self.config.getoption(FAIL_ON_KNOWN):
                 says = f"{found['title']}: {found['measured_text']}, a known weakness ({found['known_weakness']})"
@@ -641,6 +643,17 @@ class ExpectationItem(pytest.Item):
         if found["counts_as"] not in ("pass", "relaxed"):
             raise Weakness(f"{found['title']}: {found['measured_text']} ({found['says']})")
 
+    @property
+    def _siblings(self) -> list[ExpectationItem]:
+        """The items of its experiment that are selected, itself among them."""
+        return [item for item in self.session.items if isinstance(item, ExpectationItem) and item.parent is self.parent]
+
+    @property
+    def _well(self) -> frozenset[str]:
+        """As what a finding may count that fails nothing."""
+        known = frozenset() if self.config.getoption(FAIL_ON_KNOWN) else frozenset({"known_weakness"})
+        return known | {"pass", "relaxed"}
+
     def _refuse_the_run(self, result: RunResult) -> None:
         """Raise for everything that keeps the run from passing and that no other item of it shows.
 
@@ -649,14 +662,12 @@ class ExpectationItem(pytest.Item):
         from chaos.checks import plainly
 
         findings = result.findings
-        ours = [item for item in self.session.items if item.parent is self.parent]
-        named = {item.finding for item in ours if isinstance(item, ExpectationItem) and item.finding is not None}
+        named = {item.finding for item in self._siblings if item.finding is not None}
         if not result.clean:
             raise Weakness("the clean-up failed: run opensearch-chaos recover")
         if findings["outcome"] in ("error", "aborted"):
             raise Inconclusive(f"{findings['outcome']}: {findings['summary']}")
-        well = {"pass", "relaxed", *(() if self.config.getoption(FAIL_ON_KNOWN) else ("known_weakness",))}
-        bad = [each for each in findings["findings"] if each["counts_as"] not in well]
+        bad = [each for each in findings["findings"] if each["counts_as"] not in self._well]
         rest = [each for each in bad if each["id"] not in named]
         reasons = [each for each in findings.get("reasons") or () if each.get("finding") is None]
         says = [f"{each['title']}: {each['measured_text']} ({each['says']})" for each in rest]

@@ -347,6 +347,39 @@ def test_a_weakness_whose_own_item_is_left_out_is_not_lost(verdict: Callable[...
     outcome.assert_outcomes(failed=1, deselected=5)
 
 
+@pytest.mark.parametrize(
+    ("ended", "says"),
+    [
+        (result(clean=False), "opensearch-chaos recover"),
+        (result("aborted"), "aborted: so"),
+        (result("error"), "error: so"),
+        (result("weakness", write_good_dark="weakness"), "title of write.good@dark"),
+    ],
+)
+@pytest.mark.parametrize(("left", "count"), [("lost", 1), ("read", 2)])
+def test_what_spoils_a_run_fails_each_item_where_that_of_the_run_is_left_out(
+    verdict: Callable[..., pytest.RunResult], left: str, count: int, ended: RunResult, says: str
+) -> None:
+    outcome = verdict(ended, "-k", left)
+    outcome.assert_outcomes(failed=count, deselected=6 - count)
+    assert says in outcome.stdout.str()
+
+
+def test_a_known_weakness_hides_no_dirt_where_the_run_s_item_is_left_out(
+    verdict: Callable[..., pytest.RunResult],
+) -> None:
+    known = {"write_good_dark": "known_weakness"}
+    verdict(result(clean=False, **known), "-k", "write").assert_outcomes(failed=1, deselected=5)
+    verdict(result(**known), "-k", "write").assert_outcomes(xfailed=1, deselected=5)
+
+
+def test_an_item_tells_its_own_weakness_first(verdict: Callable[..., pytest.RunResult]) -> None:
+    outcome = verdict(result("weakness", write_good_dark="weakness", acknowledged_lost="weakness"), "-k", "write")
+    outcome.assert_outcomes(failed=1, deselected=5)
+    assert "title of write.good@dark" in outcome.stdout.str()
+    assert "title of acknowledged.lost" not in outcome.stdout.str()
+
+
 def test_a_finding_that_is_missing_is_an_error_never_a_pass(verdict: Callable[..., pytest.RunResult]) -> None:
     lacking = result()
     lacking.findings["findings"] = lacking.findings["findings"][1:]
