@@ -389,21 +389,36 @@ def _is_named(file: Path, config: pytest.Config) -> bool:
     return any(Path(arg.partition("::")[0]).resolve() == file.resolve() for arg in config.args)
 
 
-def _head(path: Path) -> list[str]:
-    try:
-        return path.read_text().splitlines()
-    except (OSError, UnicodeDecodeError):
-        return []
+_OURS = re.compile(r"^[\"']?apiVersion[\"']?\s*:\s*[\"']?opensearch-chaos/", re.MULTILINE)
+_KIND = re.compile(r"^[\"']?kind[\"']?\s*:\s*[\"']?([\w-]*)", re.MULTILINE)
+_SHAPE = tuple(re.compile(rf"^[\"']?{key}[\"']?\s*:", re.MULTILINE) for key in ("phases", "expect"))
 
 
 def _is_experiment(path: Path) -> bool:
-    """A definition that is of no other kind: a topology, a case of ``upstream``."""
-    kinds = [line.partition(":")[2].strip() for line in _head(path) if line.startswith("kind:")]
-    return any("opensearch-chaos/" in line for line in _head(path)) and kinds in ([], ["experiment"])
+    """Whether a file is an experiment, or was to be one: what is wrong with it is then a collection error.
 
+    The text only rules out what is foreign; the kind is what the data says, as for every command.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return path.is_file()
+    # of UTF-16, which is refused later, as much as tells whose it is
+    text = content.replace(b"\0", b"").decode(errors="replace").lstrip("\ufeff\ufffd")
+    if "opensearch-chaos/" not in text and not all(each.search(text) for each in _SHAPE):
+        return False
+    ours, said = _OURS.search(text), _KIND.search(text)
+    if ours and not said:
+        return True
+    from chaos.base.errors import InvalidInput
+    from chaos.definitions.loading import KINDS
+    from chaos.definitions.source import Source
 
-def _has_sides(path: Path) -> bool:
-    return any(line.startswith("vary:") for line in _head(path))
+    try:
+        kind = Source.read(path).data.get("kind", "experiment")
+    except InvalidInput:
+        kind = said[1] if said else "experiment"
+    return kind == "experiment" or (ours is not None and kind not in KINDS)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -442,20 +457,25 @@ class ExperimentFile(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         from chaos.base.errors import InvalidInput
+        from chaos.definitions import vary
+        from chaos.definitions.source import Source
 
-        if _has_sides(self.path):
-            says = f"{self.path}: it has sides (vary), whose runs are made by: opensearch-chaos run"
-            if _is_named(self.path, self.config):
-                raise self.CollectError(says)
-            _say(self.config, f"chaos: not collected: {says}")
-            return
         try:
+            if vary.KEY in Source.read(self.path).data:
+                self._leave_out(f"{self.path}: it has sides (vary), whose runs are made by: opensearch-chaos run")
+                return
             from chaos.registry import load_experiment  # raises for another package that is broken
 
             self.experiment = load_experiment(self.path, topology=self.config.getoption("--chaos-topology"))
         except InvalidInput as error:
             raise self.CollectError(str(error)) from None
         yield from self._items()
+
+    def _leave_out(self, says: str) -> None:
+        """Say that it is not collected: as an error where it is named itself."""
+        if _is_named(self.path, self.config):
+            raise self.CollectError(says)
+        _say(self.config, f"chaos: not collected: {says}")
 
     def _items(self) -> Iterator[pytest.Item]:
         """One for each expectation in each phase and one for the run, where its tags are selected."""

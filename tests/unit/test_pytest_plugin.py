@@ -149,13 +149,14 @@ def test_tags_select_and_controls_only_when_they_are_named(
     assert outcome.parseoutcomes().get("passed", 0) == len(ITEMS) * len(collected)
 
 
+@pytest.mark.parametrize("key", ["vary", '"vary"'])
 def test_an_experiment_with_sides_is_not_collected_and_that_is_said(
-    run: Run, pytester: pytest.Pytester, ran: list[str]
+    run: Run, pytester: pytest.Pytester, ran: list[str], key: str
 ) -> None:
     experiment(pytester.path, "one")
     experiment(pytester.path, "two")
     sides = pytester.path / "experiments" / "two.yaml"
-    sides.write_text(sides.read_text() + "vary: {sides: {a: {}, b: {load: {documents: 5}}}}\n")
+    sides.write_text(sides.read_text() + f"{key}: {{sides: {{a: {{}}, b: {{load: {{documents: 5}}}}}}}}\n")
     outcome = run("-m", "chaos")
     printed = outcome.stdout.str()
     assert ran == ["one"] and "not collected" in printed and "two.yaml: it has sides" in printed
@@ -194,6 +195,50 @@ def test_other_yaml_is_nobody_s_experiment(run: Run, pytester: pytest.Pytester) 
     (pytester.path / "experiments" / "binary.yaml").write_bytes(b"\xff\xfe\x00")
     outcome = run("-m", "chaos", "--collect-only", "-q")
     assert outcome.ret == 0 and {line.partition("::")[0] for line in nodes(outcome)} == {"experiments/one.yaml"}
+
+
+@pytest.mark.parametrize("line", ["kind: experiment  # of ours", 'kind: "experiment"', "'kind': experiment"])
+def test_an_experiment_may_say_its_kind_in_every_way_of_yaml(run: Run, pytester: pytest.Pytester, line: str) -> None:
+    experiment(pytester.path, "one")
+    file = pytester.path / "experiments" / "one.yaml"
+    file.write_text(f"{line}\n{file.read_text()}")
+    assert len(nodes(run("-m", "chaos", "--collect-only", "-q"))) == len(ITEMS)
+
+
+@pytest.mark.parametrize("line", ["kind: campaign  # of ours", 'kind: "gameday"', "'kind': workload", "kind: upstream"])
+def test_other_definitions_beside_experiments_stay_out(run: Run, pytester: pytest.Pytester, line: str) -> None:
+    experiment(pytester.path, "one")
+    folder = pytester.path / "experiments"
+    text = f"{line}\n{(folder / 'one.yaml').read_text()}"
+    (folder / "other.yaml").write_text(text)
+    (folder / "broken.yaml").write_text(text + "phases: [\n")
+    indented = "".join(f"    {each}\n" for each in text.splitlines()[1:])
+    (folder / "map.yaml").write_text(f"apiVersion: v1\nkind: ConfigMap\ndata:\n  one.yaml: |\n{indented}")
+    outcome = run("-m", "chaos", "--collect-only", "-q")
+    assert outcome.ret == 0 and {each.partition("::")[0] for each in nodes(outcome)} == {"experiments/one.yaml"}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda text: text.replace("name: one", "description: caf\xe9\nname: one").encode("latin-1"), "not UTF-8 text"),
+        (lambda text: text.encode("utf-16"), "not UTF-8 text"),
+        (lambda text: text.replace("/v1", "/v2").encode(), "expected opensearch-chaos/v1, got 'opensearch-chaos/v2'"),
+        (lambda text: text.replace("opensearch-chaos", "opensearchchaos").encode(), "expected opensearch-chaos/v1"),
+        (lambda text: text.partition("\n")[2].encode(), '"apiVersion" is missing'),
+        (lambda text: f"kind: experimant\n{text}".encode(), "kind: expected experiment, got 'experimant'"),
+        (lambda text: f"kind: experiment\n{text}phases: [\n".encode(), "not YAML"),
+    ],
+)
+def test_what_was_to_be_an_experiment_is_a_collection_error(
+    run: Run, pytester: pytest.Pytester, ran: list[str], change: Callable[[str], bytes], says: str
+) -> None:
+    experiment(pytester.path, "one")
+    file = pytester.path / "experiments" / "one.yaml"
+    file.write_bytes(change(file.read_text()))
+    outcome = run("-m", "chaos")
+    outcome.assert_outcomes(errors=1, deselected=1)
+    assert says in outcome.stdout.str() and ran == []
 
 
 def test_a_wrong_definition_is_a_collection_error_with_file_line_and_column(
