@@ -48,7 +48,7 @@ OBJECTIVE = "--chaos-objective"
 SET = "--chaos-set"
 RETRY = "--chaos-retry-inconclusive"
 FAIL_ON_KNOWN = "--chaos-fail-on-known"
-NOT_OF_CELLS = (ON, *OF_LABS, "--chaos-seed", "--chaos-experiments", OBJECTIVE, RETRY)
+NOT_OF_CELLS = (ON, *OF_LABS, "--chaos-seed", "--chaos-experiments", OBJECTIVE, SET, RETRY)
 """Options of which nothing would come beside a campaign: its file says all of that."""
 GOOD = "1s"
 """The objective of a load in a Python test that states none (docs/objectives.md)."""
@@ -204,6 +204,8 @@ def _read_options(config: pytest.Config) -> None:
 
         config.stash[_OBJECTIVES] = objectives.parse(objective, GRAMMAR.operations, OBJECTIVE)
         overrides = overriding.parse(given, SET)
+        beside = (("--chaos-seed", overriding.SEED), ("--chaos-topology", "topology"))
+        overriding.refuse_beside(overrides, *((name, path, config.getoption(name)) for name, path in beside))
         if config.getoption(ON):
             overriding.refuse_topology(overrides)
         config.stash[_OVERRIDES] = overrides

@@ -22,6 +22,7 @@ from chaos.commands.common import (
     out,
     print_step,
     refuse_address,
+    values_beside,
 )
 from chaos.commands.rehearsing import refuse_without
 
@@ -132,7 +133,7 @@ def plan(
         refuse_without(on)
     controlled = not no_controller
     good = objectives.parse(objective or (), GRAMMAR.operations, streams=True)
-    overrides = overriding.parse(given_values or ())
+    overrides = values_beside(given_values, seed=seed, topology=topology, no_controller=no_controller)
     if on is not None:
         overriding.refuse_topology(overrides)
     loaded = for_each(

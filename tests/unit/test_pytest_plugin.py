@@ -595,6 +595,32 @@ def test_values_replace_those_of_every_experiment(
     assert loaded.overrides == {"load.read.rate": "7/s"}
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--chaos-seed=5", "--chaos-set=seed=7"], "--chaos-seed and --chaos-set seed=7 say the same"),
+        (["--chaos-topology=3az", "--chaos-set=topology=2az"], "--chaos-topology and --chaos-set topology=2az say the"),
+    ],
+)
+def test_a_value_that_another_option_gives_too_is_said_before_anything_is_collected(
+    run: Run, pytester: pytest.Pytester, ran: list[str], options: list[str], says: str
+) -> None:
+    experiment(pytester.path, "one")
+    outcome = run("-m", "chaos", *options)
+    assert outcome.ret == pytest.ExitCode.USAGE_ERROR and ran == []
+    assert says in outcome.stderr.str()
+
+
+def test_an_objective_that_a_value_gives_too_is_a_collection_error(
+    run: Run, pytester: pytest.Pytester, ran: list[str]
+) -> None:
+    experiment(pytester.path, "one")
+    outcome = run("-m", "chaos", "--chaos-objective=100ms", "--chaos-set=load.read.good=ok within 2s")
+    outcome.assert_outcomes(errors=1, deselected=1)
+    assert "--chaos-objective 100ms and load.read.good=ok within 2s say the same of reads" in outcome.stdout.str()
+    assert ran == []
+
+
 def test_a_path_that_a_selected_experiment_does_not_have_is_a_collection_error_and_nothing_runs(
     run: Run, pytester: pytest.Pytester, ran: list[str]
 ) -> None:
