@@ -34,7 +34,7 @@ from chaos.definitions.base import API_VERSION, OneOrMore, Strict
 from chaos.definitions.loading import alerts_of, validated
 from chaos.definitions.rules import AlertRule
 from chaos.definitions.slis import CA, INTERVALS, Prometheus, Query, Reference, ResolvedSli, Sli, SliAccess
-from chaos.definitions.source import Problem, Source, shown
+from chaos.definitions.source import Problem, Source, beside, shown
 from chaos.definitions.topology import Name
 
 FOLDER = Path("experiments") / "gamedays"
@@ -629,7 +629,7 @@ class GameDay(Strict):
 
     def beside(self, name: str) -> Path:
         """A file that it names."""
-        return self.folder / Path(name).expanduser()
+        return beside(self.folder, name)
 
     @property
     def target(self) -> Path:
@@ -663,7 +663,7 @@ def target_of(path: Path) -> Path | None:
     """The target's file that a game day's file names, whatever else is wrong with it: enough to stop the day. None
     where it names none. Raises InvalidInput for what is no YAML."""
     named = Source.read(path).data.get("target")
-    return path.parent.absolute() / Path(named).expanduser() if isinstance(named, str) else None
+    return beside(path.parent.absolute(), named) if isinstance(named, str) else None
 
 
 def _check(file: GameDayFile, path: Path) -> Iterator[Problem]:

@@ -38,6 +38,7 @@ guards: {cluster.red: 10s, max: 8m}
 
 HEALTHY = "healthy:  {for: 30s"
 LATENCY = "{network.latency: {links: to zone c, delay: 300ms}}"
+LEVELS = "more than 100 levels of mappings and lists: expected fewer"
 DECOMMISSION = "do: {decommission: {zone: c, no_delay: true}}"
 RECOMMISSION = "do: {recommission: {zone: c}}, "
 READ = "  read:  {rate: 100/s, good: ok within 100ms}\n"
@@ -866,6 +867,22 @@ def test_a_missing_topology_file() -> None:
     ]
 
 
+def test_a_home_that_there_is_not_and_a_name_that_no_file_can_have() -> None:
+    assert says(changed(("3az-standby", "~oops/3az.yaml"))) == [
+        "x.yaml:3:11: there is no topology file ~oops/3az.yaml: looked at ~oops/3az.yaml"
+    ]
+    long = "t" * 300
+    (line,) = says(changed(("3az-standby", long)))
+    assert line.startswith(f"x.yaml:3:11: there is no topology {long}: looked in ")
+    for workload, expected in {
+        "~nosuch/x.yaml": "~nosuch/x.yaml: there is no such file, nor a folder ~nosuch",
+        f"{long}.yaml": f"{long}.yaml: cannot be read: File name too long",
+        '"x\\0.yaml"': "no file can have this name, and a YAML file was expected",
+    }.items():
+        (line,) = says(changed(("  read:", f"  workload: {workload}\n  read:")))
+        assert expected in line
+
+
 def test_a_wrong_topology_is_reported_with_the_experiments_own_errors() -> None:
     Path("t.yaml").write_text("kind: topology\nzones: 3\n")
     found = says(changed(("3az-standby", "t.yaml"), ("for: 30s", "for: 30")))
@@ -907,6 +924,20 @@ def test_a_wrong_topology_is_reported_with_the_experiments_own_errors() -> None:
         ("a: !!foo 3", "1:4: the tag !!foo means nothing here, and plain YAML was expected"),
         ("<<: 3", "1:5: << takes in a single value, and a mapping was expected"),
         ("kind: topology", "1:7: this file is of kind topology, and of kind experiment was expected"),
+        ("a: !!int abc", "1:4: cannot read 'abc' as a whole number: expected one, or text in quotes"),
+        ("a: !!int ''", "1:4: cannot read '' as a whole number: expected one, or text in quotes"),
+        ("a: 0x_", "1:4: cannot read '0x_' as a whole number: expected one, or text in quotes"),
+        ("a: -_", "1:4: cannot read '-_' as a whole number: expected one, or text in quotes"),
+        ("a: ._", "1:4: cannot read '._' as a number: expected one, or text in quotes"),
+        ("a: !!bool maybe", "1:4: cannot read 'maybe' as true or false: expected one, or text in quotes"),
+        (f"a: {'9' * 5000}", f"1:4: cannot read '{'9' * 40}…' as a whole number: expected one, or text in quotes"),
+        ("%YAML 1.1\n---\na: 10:30\n", "3:4: cannot read '10:30' as a whole number: expected one, or text in quotes"),
+        (f"a: {'[' * 99}1{']' * 99}\nb: {'[' * 100}1{']' * 100}", f"2:103: {LEVELS}"),
+        (f"a: {'[' * 2000}{']' * 2000}", f"1:103: {LEVELS}"),
+        (
+            "\n".join(["m0: &a0 {a: 1}", *(f"m{n}: &a{n} {{<<: *a{n - 1}}}" for n in range(1, 100))]),
+            f"1:5: {LEVELS}",
+        ),
     ],
 )
 def test_what_is_no_mapping_of_keys(text: str, expected: str) -> None:
