@@ -185,15 +185,16 @@ def _operations(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
             else:
                 says = "only an msearch has several searches: expected operation: msearch beside it, or no searches"
                 yield Problem((*where, "searches"), says)
-        elif declared[name].requests[given.operation or declared[name].usual] in PAGED:
-            if given.pages is None or given.size is None:
-                kind = given.operation or declared[name].usual
-                says = f"a {kind} goes through pages: expected pages and size, for example pages: 20, size: 100"
-                yield Problem(where, says, at_key=True)
-            elif given.pages * given.size > MOST_PAGED:
-                says = f"{given.pages} pages of {given.size}: expected {MOST_PAGED} documents a read at most"
-                yield Problem((*where, "pages"), says)
-        elif given.pages is not None or given.size is not None:
+        elif (paged := declared[name].requests[given.operation or declared[name].usual] in PAGED) and (
+            given.pages is None or given.size is None
+        ):
+            kind = given.operation or declared[name].usual
+            says = f"a {kind} goes through pages: expected pages and size, for example pages: 20, size: 100"
+            yield Problem(where, says, at_key=True)
+        elif paged and (given.pages or 0) * (given.size or 0) > MOST_PAGED:
+            says = f"{given.pages} pages of {given.size}: expected {MOST_PAGED} documents a read at most"
+            yield Problem((*where, "pages"), says)
+        elif not paged and (given.pages is not None or given.size is not None):
             says = (
                 "only a scroll or a point-in-time goes through pages: expected one of these as operation, or no pages"
             )

@@ -454,13 +454,12 @@ def _unlike(
         says = f"{dataset.name} is the name of a workload that comes with a package: expected another name in the file"
         yield Problem((*_index_at(index), "workload"), says)
     declared = grammar.declared(file.load.workload)
-    for name, given in file.load.operations.items():
+    for name, given in file.load.every.items():
         kind = declared.get(name) if file.load.index_of(name) == index else None
-        if kind and kind.requests.get(given.operation or kind.usual) == "search" and not dataset.queries:
+        if kind and kind.requests.get(given.operation or kind.usual) in SEARCHING and not dataset.queries:
             says = f"the workload {dataset.name} has no queries: expected some there, or operation: get"
             yield Problem(file.load.place(name), says, at_key=True)
-    if dataset.queries:
-        yield from _queries(file, index, dataset.name, tuple(dataset.queries), grammar)
+    yield from _queries(file, index, dataset.name, tuple(dataset.queries), grammar)
 
 
 def _queries(

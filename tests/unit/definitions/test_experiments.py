@@ -513,6 +513,30 @@ MEANING = {
         [(READ, "  read:  {rate: 9/s, good: ok within 1s, operation: point-in-time, pages: 900, size: 1000}\n")],
         ["5:75: 900 pages of 1000: expected 50000 documents a read at most"],
     ),
+    "a scroll that updates": (
+        [
+            (
+                READ,
+                "  read:  {rate: 9/s, good: ok within 1s, operation: scroll, pages: 2, size: 10, "
+                "actions: {update: 1}}\n",
+            )
+        ],
+        ["5:90: only the items of bulks update and delete: expected operation: bulk, or no actions"],
+    ),
+    "a scroll by a helper of bulks": (
+        [
+            (
+                READ,
+                "  read:  {rate: 9/s, good: ok within 1s, operation: scroll, pages: 2, size: 10, "
+                "client: {kind: helpers.bulk}}\n",
+            ),
+            *BY_LIBRARY,
+        ],
+        [
+            "5:81: helpers.bulk sends bulks: expected operation: bulk and items, for example items: 500, "
+            "or no client here"
+        ],
+    ),
     "searches in one request that has one": (
         [(READ, "  read:  {rate: 100/s, good: ok within 100ms, searches: 5}\n")],
         ["5:57: only an msearch has several searches: expected operation: msearch beside it, or no searches"],
