@@ -1032,11 +1032,13 @@ def load(lab: LabHandle, request: pytest.FixtureRequest) -> Callable[..., Any]:
             _say(request.config, f"chaos: {request.node.name}: {OBJECTIVE} does not apply, the test says good={good!r}")
             given = {}
 
+        rates = {"read": read, "write": write}
+        operations = [name for name, rate in rates.items() if rate is not None]
         execution = python_execution(
             name=request.node.name,
             lab=lab.lab,
             out=Path(request.config.getoption("--chaos-out")),
-            rates={"read": read, "write": write},
+            rates=rates,
             good=GOOD if good is None else good,
             objectives=(given, OBJECTIVE),
             client=client,
@@ -1044,7 +1046,7 @@ def load(lab: LabHandle, request: pytest.FixtureRequest) -> Callable[..., Any]:
             file=request.path,
             reporter=Reporter(quiet=True),
             providers=PROVIDERS,
-            expect=python_runs.lines(expect),
+            expect=python_runs.lines(expect, lab.topology, operations),
         )
         running = LoadRun(execution)
         request.node.stash.setdefault(_LOADS, []).append(running)

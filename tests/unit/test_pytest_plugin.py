@@ -789,8 +789,8 @@ def test_a_test_that_states_its_objective_keeps_it_and_says_so(
     seen: list[tuple[str, Any]] = []
 
     class Pool:
-        def get(self, topology: Any) -> str:
-            return "a lab"
+        def get(self, topology: Any) -> Any:
+            return SimpleNamespace(topology=topology)
 
     def execution(*, good: str, objectives: Any, **rest: Any) -> Any:
         seen.append((good, objectives))
