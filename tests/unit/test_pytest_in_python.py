@@ -324,7 +324,7 @@ def test_what_is_no_number_is_compared_as_ever() -> None:
         ({"durable.lost": 0}, "durable.lost is of what a store alone gives back"),
         ({"restores.incomplete": 0}, "restores.incomplete is about the action restore"),
         ({"documents.lost_untold": 0}, "is about what a helper of a client library tells"),
-        ({"stale.replicas": 0}, "is of replicas that copy segments"),
+        ({"replicas.stale": 0}, "is of replicas that copy segments"),
     ],
 )
 def test_a_wrong_line_of_a_load_is_refused(line: dict[str, Any], says: str) -> None:
