@@ -44,6 +44,7 @@ from chaos.definitions.topology import (
     FORCED,
     Topology,
     check_copies,
+    check_index,
     check_weights,
     unknown_zone,
     with_settings,
@@ -122,9 +123,7 @@ def _tags(tags: Sequence[str]) -> Iterator[Problem]:
 
 def _load(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:
     client = file.load.client
-    for index, zone in enumerate(client.zones or ()):
-        if zone not in topology.zones:
-            yield Problem(("load", "client", "zones", index), unknown_zone(zone, topology))
+    yield from _zones(client.zones, topology, ("load", "client", "zones"))
     names = [node.name for node in topology.nodes]
     if client.node is not None and client.node not in names:
         yield Problem(("load", "client", "node"), _unknown_node(client.node, topology))
@@ -134,6 +133,14 @@ def _load(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:
     for name, given in file.load.every.items():
         if given.good is not None and (late := client.unseen(given.good, given)) is not None:
             yield Problem((*file.load.place(name), "good"), late)
+
+
+def _zones(zones: Sequence[str] | None, topology: Topology, loc: Loc) -> Iterator[Problem]:
+    for index, zone in enumerate(zones or ()):
+        if zone not in topology.zones:
+            yield Problem((*loc, index), unknown_zone(zone, topology))
+        elif zone in (zones or ())[:index]:
+            yield Problem((*loc, index), f"zone {zone} is named twice: expected each once")
 
 
 def _operations(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
@@ -274,9 +281,7 @@ def _sides(file: ExperimentFile, writers: Mapping[str, OperationFile]) -> Iterat
 def _controller(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:
     if file.controller is None:
         return
-    for index, zone in enumerate(file.controller.zones or ()):
-        if zone not in topology.zones:
-            yield Problem(("controller", "zones", index), unknown_zone(zone, topology))
+    yield from _zones(file.controller.zones, topology, ("controller", "zones"))
     if not topology.awareness():
         needs = f"expected {AWARENESS} and {FORCED} in the topology's settings"
         yield Problem(("controller",), f"a failover controller needs zones that the cluster knows: {needs}")
@@ -535,6 +540,7 @@ def _reindex(action: Reindex, state: _State, loc: Loc) -> Iterator[Problem]:
     if state.copied:
         yield Problem(loc, "the load's index was copied before, under the same name: expected one reindex", at_key=True)
     state.copied = True
+    yield from check_index(action.settings, (*loc, "settings"))
     named = {name.removeprefix("index."): value for name, value in action.settings.items()}
     for problem in check_copies(with_settings(state.topology, named)):
         yield Problem((*loc, "settings"), problem.says)
@@ -547,6 +553,7 @@ def _on_index(action: OnIndex, state: _State, loc: Loc) -> Iterator[Problem]:
     if isinstance(action, IndexCreate):
         if now is not None:
             yield Problem(where, f"the index {name} is made already: expected another name, or index_delete before")
+        yield from check_index(action.settings, (*loc, "settings"))
         whole = with_settings(state.topology, {key.removeprefix("index."): v for key, v in action.settings.items()})
         yield from (Problem((*loc, "settings"), each.says) for each in check_copies(whole))
         state.made[name] = "open"

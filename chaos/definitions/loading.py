@@ -94,7 +94,7 @@ def load_experiment(
     if file is not None and found is not None:
         source.add(crosschecks.check(file, found, grammar, indices))
         if file.vary is not None:
-            source.add(vary.check(file.vary, file.phases, file.load.every))
+            source.add(vary.check(file.vary, file.phases, file.load.every, grammar.metrics))
     times = {} if file is None else _listed_times(file, source)
     alerts = {} if file is None else _alerts(file, source, errors)
     errors = source.errors() + errors
@@ -427,6 +427,7 @@ def _indices(
     found = []
     for name, given in file.load.indices.items():
         dataset, wanted = _workload(file, name, given.workload, source, grammar, errors)
+        source.add(topologies.check_index(given.settings, ("load", "indices", name, "settings")))
         if topology is None:
             continue
         settings = {each.removeprefix("index."): value for each, value in given.settings.items()}

@@ -806,6 +806,13 @@ MEANING = {
             "7:51: zone q is not in topology 3az-standby: expected one of a, b, c",
         ],
     ),
+    "zones named twice": (
+        [("phases:", "  client: {zones: [a, b, a]}\nphases:"), ("guards:", "controller: {zones: [a, a]}\nguards:")],
+        [
+            "7:26: zone a is named twice: expected each once",
+            "19:25: zone a is named twice: expected each once",
+        ],
+    ),
     "certificates where there are none": (
         [("phases:", "  client: {verify_health_checks: false}\nphases:")],
         ["7:34: topology 3az-standby has no certificates: expected security there, or this left out"],
