@@ -970,6 +970,7 @@ def test_a_wrong_topology_is_reported_with_the_experiments_own_errors() -> None:
             f"1:5: {LEVELS}",
         ),
     ],
+    ids=lambda text: text[:40],
 )
 def test_what_is_no_mapping_of_keys(text: str, expected: str) -> None:
     assert says(text) == [f"x.yaml:{expected}"]
