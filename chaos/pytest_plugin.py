@@ -48,7 +48,7 @@ OBJECTIVE = "--chaos-objective"
 SET = "--chaos-set"
 RETRY = "--chaos-retry-inconclusive"
 FAIL_ON_KNOWN = "--chaos-fail-on-known"
-NOT_OF_CELLS = (ON, *OF_LABS, "--chaos-seed", "--chaos-experiments", OBJECTIVE, RETRY)
+NOT_OF_CELLS = (ON, *OF_LABS, "--chaos-seed", "--chaos-experiments", OBJECTIVE, SET, RETRY)
 """Options of which nothing would come beside a campaign: its file says all of that."""
 GOOD = "1s"
 """The objective of a load in a Python test that states none (docs/objectives.md)."""
@@ -204,6 +204,8 @@ def _read_options(config: pytest.Config) -> None:
 
         config.stash[_OBJECTIVES] = objectives.parse(objective, GRAMMAR.operations, OBJECTIVE)
         overrides = overriding.parse(given, SET)
+        beside = (("--chaos-seed", overriding.SEED), ("--chaos-topology", "topology"))
+        overriding.refuse_beside(overrides, *((name, path, config.getoption(name)) for name, path in beside))
         if config.getoption(ON):
             overriding.refuse_topology(overrides)
         config.stash[_OVERRIDES] = overrides
@@ -389,21 +391,36 @@ def _is_named(file: Path, config: pytest.Config) -> bool:
     return any(Path(arg.partition("::")[0]).resolve() == file.resolve() for arg in config.args)
 
 
-def _head(path: Path) -> list[str]:
-    try:
-        return path.read_text().splitlines()
-    except (OSError, UnicodeDecodeError):
-        return []
+_OURS = re.compile(r"^[\"']?apiVersion[\"']?\s*:\s*[\"']?opensearch-chaos/", re.MULTILINE)
+_KIND = re.compile(r"^[\"']?kind[\"']?\s*:\s*[\"']?([\w-]*)", re.MULTILINE)
+_SHAPE = tuple(re.compile(rf"^[\"']?{key}[\"']?\s*:", re.MULTILINE) for key in ("phases", "expect"))
 
 
 def _is_experiment(path: Path) -> bool:
-    """A definition that is of no other kind: a topology, a case of ``upstream``."""
-    kinds = [line.partition(":")[2].strip() for line in _head(path) if line.startswith("kind:")]
-    return any("opensearch-chaos/" in line for line in _head(path)) and kinds in ([], ["experiment"])
+    """Whether a file is an experiment, or was to be one: what is wrong with it is then a collection error.
 
+    The text only rules out what is foreign; the kind is what the data says, as for every command.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return path.is_file()
+    # of UTF-16, which is refused later, as much as tells whose it is
+    text = content.replace(b"\0", b"").decode(errors="replace").lstrip("\ufeff\ufffd")
+    if "opensearch-chaos/" not in text and not all(each.search(text) for each in _SHAPE):
+        return False
+    ours, said = _OURS.search(text), _KIND.search(text)
+    if ours and not said:
+        return True
+    from chaos.base.errors import InvalidInput
+    from chaos.definitions.loading import KINDS
+    from chaos.definitions.source import Source
 
-def _has_sides(path: Path) -> bool:
-    return any(line.startswith("vary:") for line in _head(path))
+    try:
+        kind = Source.read(path).data.get("kind", "experiment")
+    except InvalidInput:
+        kind = said[1] if said else "experiment"
+    return kind == "experiment" or (ours is not None and kind not in KINDS)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -442,20 +459,25 @@ class ExperimentFile(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         from chaos.base.errors import InvalidInput
+        from chaos.definitions import vary
+        from chaos.definitions.source import Source
 
-        if _has_sides(self.path):
-            says = f"{self.path}: it has sides (vary), whose runs are made by: opensearch-chaos run"
-            if _is_named(self.path, self.config):
-                raise self.CollectError(says)
-            _say(self.config, f"chaos: not collected: {says}")
-            return
         try:
+            if vary.KEY in Source.read(self.path).data:
+                self._leave_out(f"{self.path}: it has sides (vary), whose runs are made by: opensearch-chaos run")
+                return
             from chaos.registry import load_experiment  # raises for another package that is broken
 
             self.experiment = load_experiment(self.path, topology=self.config.getoption("--chaos-topology"))
         except InvalidInput as error:
             raise self.CollectError(str(error)) from None
         yield from self._items()
+
+    def _leave_out(self, says: str) -> None:
+        """Say that it is not collected: as an error where it is named itself."""
+        if _is_named(self.path, self.config):
+            raise self.CollectError(says)
+        _say(self.config, f"chaos: not collected: {says}")
 
     def _items(self) -> Iterator[pytest.Item]:
         """One for each expectation in each phase and one for the run, where its tags are selected."""
@@ -625,6 +647,8 @@ class ExpectationItem(pytest.Item):
         from chaos.checks.shown import CLEAR
 
         found = self._found()
+        if found["counts_as"] in self._well and all(item.finding is not None for item in self._siblings):
+            self._refuse_the_run(result)  # its own item is left out (-k, --lf), so each of the others stands for it
         if found["counts_as"] == "known_weakness":
             if self.config.getoption(FAIL_ON_KNOWN):
                 says = f"{found['title']}: {found['measured_text']}, a known weakness ({found['known_weakness']})"
@@ -641,6 +665,17 @@ class ExpectationItem(pytest.Item):
         if found["counts_as"] not in ("pass", "relaxed"):
             raise Weakness(f"{found['title']}: {found['measured_text']} ({found['says']})")
 
+    @property
+    def _siblings(self) -> list[ExpectationItem]:
+        """The items of its experiment that are selected, itself among them."""
+        return [item for item in self.session.items if isinstance(item, ExpectationItem) and item.parent is self.parent]
+
+    @property
+    def _well(self) -> frozenset[str]:
+        """As what a finding may count that fails nothing."""
+        known = frozenset() if self.config.getoption(FAIL_ON_KNOWN) else frozenset({"known_weakness"})
+        return known | {"pass", "relaxed"}
+
     def _refuse_the_run(self, result: RunResult) -> None:
         """Raise for everything that keeps the run from passing and that no other item of it shows.
 
@@ -649,14 +684,12 @@ class ExpectationItem(pytest.Item):
         from chaos.checks import plainly
 
         findings = result.findings
-        ours = [item for item in self.session.items if item.parent is self.parent]
-        named = {item.finding for item in ours if isinstance(item, ExpectationItem) and item.finding is not None}
+        named = {item.finding for item in self._siblings if item.finding is not None}
         if not result.clean:
             raise Weakness("the clean-up failed: run opensearch-chaos recover")
         if findings["outcome"] in ("error", "aborted"):
             raise Inconclusive(f"{findings['outcome']}: {findings['summary']}")
-        well = {"pass", "relaxed", *(() if self.config.getoption(FAIL_ON_KNOWN) else ("known_weakness",))}
-        bad = [each for each in findings["findings"] if each["counts_as"] not in well]
+        bad = [each for each in findings["findings"] if each["counts_as"] not in self._well]
         rest = [each for each in bad if each["id"] not in named]
         reasons = [each for each in findings.get("reasons") or () if each.get("finding") is None]
         says = [f"{each['title']}: {each['measured_text']} ({each['says']})" for each in rest]
@@ -999,11 +1032,13 @@ def load(lab: LabHandle, request: pytest.FixtureRequest) -> Callable[..., Any]:
             _say(request.config, f"chaos: {request.node.name}: {OBJECTIVE} does not apply, the test says good={good!r}")
             given = {}
 
+        rates = {"read": read, "write": write}
+        operations = [name for name, rate in rates.items() if rate is not None]
         execution = python_execution(
             name=request.node.name,
             lab=lab.lab,
             out=Path(request.config.getoption("--chaos-out")),
-            rates={"read": read, "write": write},
+            rates=rates,
             good=GOOD if good is None else good,
             objectives=(given, OBJECTIVE),
             client=client,
@@ -1011,7 +1046,7 @@ def load(lab: LabHandle, request: pytest.FixtureRequest) -> Callable[..., Any]:
             file=request.path,
             reporter=Reporter(quiet=True),
             providers=PROVIDERS,
-            expect=python_runs.lines(expect),
+            expect=python_runs.lines(expect, lab.topology, operations),
         )
         running = LoadRun(execution)
         request.node.stash.setdefault(_LOADS, []).append(running)

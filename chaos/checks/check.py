@@ -53,8 +53,10 @@ class Check:
     their own in the load, one of which must be there. ``late``: late answers may decide it, so instruments and machine
     that made answers late are held against its verdict. ``doubt``: (record, span, same) → the value without what this
     machine made late, and why, where the verdict hangs on that. ``of_controllers``: it has a value only where failover
-    controllers are part of the run; ``of_replicas``: only where an index of the load is of segment replication;
-    ``of_store``: only where what was written is read back from a remote store alone. ``command``: a line of it names a
+    controllers are part of the run, ``of_acting``: and act; ``of_replicas``: only where an index of the load is of
+    segment replication; ``of_store``: only where what was written is read back from a remote store alone;
+    ``of_uploads``: only with a remote store, ``of_service``: only with a service that has a host, an object store;
+    ``of_rollover``: only where the load rolls an index over. ``command``: a line of it names a
     program, whose exit code is its value. ``foresee``: what the plan does not give it, in words and with the number
     that is needed. ``meaning``: what it stands for, in a sentence or two; ``helps``: remedies of
     ``report/meanings.yaml``, in the order in which to try them. ``promise``: a count that every run which measures it
@@ -80,6 +82,10 @@ class Check:
     of_controllers: bool = False
     of_replicas: bool = False
     of_store: bool = False
+    of_acting: bool = False
+    of_uploads: bool = False
+    of_service: bool = False
+    of_rollover: bool = False
     foresee: Callable[[Prospect], Iterable[str]] | None = None
     meaning: str = ""
     promise: bool = False

@@ -601,6 +601,7 @@ CHECKS = tuple(
         group="recovery",
         late=True,
         of_controllers=step in failovers.STEPS,
+        of_acting=step == "acted",
         foresee=foresee,
         meaning=MEANS[step][0],
         helps=MEANS[step][1],

@@ -17,6 +17,7 @@ from chaos.base.errors import ChaosError, Exit, InvalidInput
 
 if TYPE_CHECKING:
     from chaos.checks.models import FindingsFile
+    from chaos.definitions.overriding import Override
 
 out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
 
@@ -89,6 +90,22 @@ Overrides = Annotated[
         show_default=False,
     ),
 ]
+
+
+def values_beside(
+    given: Sequence[str] | None, *, seed: int | None, topology: str | None, no_controller: bool
+) -> tuple[Override, ...]:
+    """What ``--set`` gives. Raises InvalidInput for what is wrong with it, and for what one of the others says too."""
+    from chaos.definitions import overriding
+
+    found = overriding.parse(given or ())
+    overriding.refuse_beside(
+        found,
+        ("--seed", overriding.SEED, seed),
+        ("--topology", "topology", topology),
+        ("--no-controller", "controller", no_controller),
+    )
+    return found
 
 
 def refuse_given(context: typer.Context, names: Sequence[str], why: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from chaos.base.errors import ChaosError, Exit, InvalidInput
 from chaos.commands.running_on import Runs, busy
 from chaos.definitions.existing import Existing, load_existing
-from chaos.definitions.gameday import GameDay
+from chaos.definitions.gameday import GameDay, refuse_alerts_of_nothing
 from chaos.gamedays.alerts import Moment
 from chaos.gamedays.day import Ran
 from chaos.gamedays.gates import LabRun
@@ -64,7 +64,7 @@ class TargetHands:
         return cluster_of(self.target())
 
     def experiments(self) -> list[Experiment]:
-        """As their files are now. Raises InvalidInput."""
+        """As their files are now. Raises InvalidInput, also where the day expects alerts of others."""
         from chaos.commands.common import for_each
         from chaos.registry import load_experiment
 
@@ -72,6 +72,8 @@ class TargetHands:
         self._experiments = for_each(
             lambda step: load_experiment(self.day.beside(step.experiment), topology=step.topology), steps
         )
+        begins = {each.name: [phase.name for phase in each.phases if phase.inject] for each in self._experiments}
+        refuse_alerts_of_nothing(self.day, begins)
         return self._experiments
 
     def plans(self) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ from chaos.commands.common import (
     out,
     print_step,
     refuse_address,
+    values_beside,
 )
 from chaos.commands.rehearsing import refuse_without
 
@@ -38,21 +39,22 @@ def validate(
     from chaos.commands.campaign_runs import loaded
     from chaos.definitions import load_topology, overriding
     from chaos.definitions.existing import load_existing
-    from chaos.definitions.loading import load_workload
+    from chaos.definitions.gameday import load_gameday
+    from chaos.definitions.loading import load_rules, load_workload
     from chaos.definitions.upstream import load_case
     from chaos.definitions.varied import Varied
     from chaos.registry import PROVIDERS, load_experiment
     from chaos.run import notes
     from chaos.run.execution import offers_for
 
-    found = [f for given in files for f in (sorted(given.rglob("*.yaml")) if given.is_dir() else [given])]
+    found = [each for given in files for each in (_definitions_in(given) if given.is_dir() else [given])]
     overrides = overriding.parse(given_values or ())
     if not found:
         raise InvalidInput(f"no definitions in {', '.join(map(str, files))}", remedy="name a .yaml file or a folder")
 
     def check(file: Path) -> str:
         kind = _kind(file)
-        if overrides and kind not in (None, "experiment"):
+        if overrides and kind != "experiment":
             raise InvalidInput(f"{file}: a {kind}, and {overriding.OPTION} is of experiments", remedy="leave it out")
         if kind == "topology":
             return f"topology {load_topology(file).name}"
@@ -62,6 +64,10 @@ def validate(
             return f"case {load_case(file).written.name}"
         if kind == "workload":
             return f"workload {load_workload(file).name}"
+        if kind == "gameday":
+            return f"game day {load_gameday(file).name}, as far as its file tells; use: opensearch-chaos gameday validate"
+        if kind == "rules":
+            return text.plural(len(load_rules(file)), "alert rule")
         if kind == "campaign":
             matrix = loaded(file)
             return f"campaign {matrix.file.name} of {text.plural(len(matrix.cells), 'cell')}"
@@ -132,7 +138,7 @@ def plan(
         refuse_without(on)
     controlled = not no_controller
     good = objectives.parse(objective or (), GRAMMAR.operations, streams=True)
-    overrides = overriding.parse(given_values or ())
+    overrides = values_beside(given_values, seed=seed, topology=topology, no_controller=no_controller)
     if on is not None:
         overriding.refuse_topology(overrides)
     loaded = for_each(
@@ -174,13 +180,21 @@ def _refuse_for_change(on: Path | None, *, as_json: bool) -> None:
         raise InvalidInput("--for-change is a page, and --json is for programs", remedy="leave one of them out")
 
 
-def _kind(file: Path) -> str | None:
-    """What a file says that it is; None for one that does not say, or that cannot be read."""
-    try:
-        said = [line for line in file.read_text().splitlines() if line.replace(" ", "").startswith("kind:")]
-    except (OSError, UnicodeDecodeError):
-        return None
-    return said[0].partition(":")[2].strip() if said else None
+def _definitions_in(folder: Path) -> list[Path]:
+    from chaos.definitions.loading import SUFFIXES
+
+    return sorted(each for each in folder.rglob("*") if each.suffix in SUFFIXES and each.is_file())
+
+
+def _kind(file: Path) -> str:
+    """What a file says that it is; ``rules``: of alerts, as Prometheus reads them. Raises InvalidInput for one that
+    cannot be read."""
+    from chaos.definitions.source import Source
+
+    data = Source.read(file, nulls=True).data
+    if data.get("kind") == "PrometheusRule" or ("groups" in data and "apiVersion" not in data):
+        return "rules"
+    return str(data.get("kind", "experiment"))
 
 
 def print_plans(

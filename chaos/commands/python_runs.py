@@ -8,7 +8,7 @@ out otherwise then is refused, as a finding that hangs on it is inconclusive.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -23,9 +23,11 @@ from chaos.checks.measure import Measure
 from chaos.checks.models import FindingsFile
 from chaos.checks.reasons import Cause, Outcome
 from chaos.checks.record import Record, Span
-from chaos.definitions import notes
-from chaos.definitions.expectations import Expectation
+from chaos.definitions import Topology, crosschecks
+from chaos.definitions.base import API_VERSION
+from chaos.definitions.expectations import Expectation, ExpectationFile
 from chaos.definitions.experiment import expectation
+from chaos.definitions.source import Problem
 from chaos.registry import GRAMMAR
 
 Refuse = Callable[[str], NoReturn]
@@ -264,10 +266,13 @@ def _reasons(findings: FindingsFile, outcome: Outcome) -> Iterator[str]:
 # ---- lines of a test ------------------------------------------------------------------------------------
 
 
-def lines(given: Sequence[Mapping[str, Any]]) -> tuple[Expectation, ...]:
-    """Expectations of a test in Python, written as lines of ``expect``.
+def lines(
+    given: Sequence[Mapping[str, Any]], topology: Topology, operations: Collection[str] = ("read", "write")
+) -> tuple[Expectation, ...]:
+    """Expectations of a test in Python, written as lines of ``expect``. ``operations``: those of its load.
 
-    They are of the whole run, since its phases are made as it runs. Raises InvalidInput for one that is wrong.
+    They are of the whole run, since its phases are made as it runs. Raises InvalidInput for one that is wrong, or that
+    would be refused in YAML.
     """
     model: Any = GRAMMAR.experiment_file.model_fields["expect"].annotation.__args__[0]  # type: ignore[union-attr]
     found = []
@@ -280,6 +285,18 @@ def lines(given: Sequence[Mapping[str, Any]]) -> tuple[Expectation, ...]:
             says = f"expect[{number}] of the load: {read.metric} is of a phase, or of operations that it does not have"
             raise InvalidInput(says, remedy="assert on running.phases for that, or write the experiment in YAML")
         found.append(read)
-    if wrong := [problem.says for problem in notes.check(found)]:
+    if wrong := [problem.says for problem in _as_in_yaml(found, topology, operations)]:
         raise InvalidInput(f"expect of the load: {text.listed(wrong)}")
     return tuple(expectation(each, None) for each in found)
+
+
+def _as_in_yaml(
+    found: Sequence[ExpectationFile], topology: Topology, operations: Collection[str]
+) -> Iterator[Problem]:
+    """What would be wrong with these lines in an experiment that has this load, and no more."""
+    if not found:
+        return
+    loads = {name: {"rate": "1/s", "good": "ok within 1s"} for name in operations}
+    bare = {"apiVersion": API_VERSION, "name": "test", "topology": topology.name, "phases": {"test": {"for": "1s"}}}
+    file = GRAMMAR.experiment_file.model_validate({**bare, "load": loads, "expect": found})
+    yield from (each for each in crosschecks.check(file, topology, GRAMMAR) if each.loc[0] == "expect")

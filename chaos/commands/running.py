@@ -26,6 +26,7 @@ from chaos.commands.common import (
     refuse_address,
     say,
     say_error,
+    values_beside,
 )
 from chaos.commands.planning import print_plans
 
@@ -101,7 +102,7 @@ def run(
         raise InvalidInput("--dry-run prints a plan and --quiet a verdict", remedy="leave one out")
     controlled = not no_controller
     good = objectives.parse(objective or (), GRAMMAR.operations, streams=True)
-    overrides = overriding.parse(given_values or ())
+    overrides = values_beside(given_values, seed=seed, topology=topology, no_controller=no_controller)
     if on is not None and is_existing(on):
         overriding.refuse_topology(overrides)
     loaded = for_each(

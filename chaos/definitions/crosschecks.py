@@ -44,6 +44,7 @@ from chaos.definitions.topology import (
     FORCED,
     Topology,
     check_copies,
+    check_index,
     check_weights,
     unknown_zone,
     with_settings,
@@ -78,12 +79,15 @@ class _State:
 
 OF_HELPERS = ("documents.lost_untold", "documents.told_failed_but_stored")
 """Metrics about what helpers of client libraries tell their callers."""
+OF_PYTEST = ("filterwarnings", "parametrize", "skip", "skipif", "usefixtures", "xfail")
+"""Marks that pytest acts on. The plugin makes each tag a mark: a tag ``xfail`` would hide a weakness."""
 
 
 def check(
     file: ExperimentFile, topology: Topology, grammar: Grammar, indices: Sequence[LoadIndex] = ()
 ) -> Iterator[Problem]:
     """Every contradiction, with the path to it. ``indices``: of the load, beside its first, with all their settings."""
+    yield from _tags(file.tags)
     yield from durable.check(file.tags, topology)
     yield from _load(file, topology)
     yield from _operations(file, grammar)
@@ -111,11 +115,15 @@ def check(
     yield from _rates(file)
 
 
+def _tags(tags: Sequence[str]) -> Iterator[Problem]:
+    for index, tag in enumerate(tags):
+        if tag in OF_PYTEST:
+            yield Problem(("tags", index), f"the tag {tag} is a mark that pytest acts on: expected another word")
+
+
 def _load(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:
     client = file.load.client
-    for index, zone in enumerate(client.zones or ()):
-        if zone not in topology.zones:
-            yield Problem(("load", "client", "zones", index), unknown_zone(zone, topology))
+    yield from _zones(client.zones, topology, ("load", "client", "zones"))
     names = [node.name for node in topology.nodes]
     if client.node is not None and client.node not in names:
         yield Problem(("load", "client", "node"), _unknown_node(client.node, topology))
@@ -125,6 +133,14 @@ def _load(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:
     for name, given in file.load.every.items():
         if given.good is not None and (late := client.unseen(given.good, given)) is not None:
             yield Problem((*file.load.place(name), "good"), late)
+
+
+def _zones(zones: Sequence[str] | None, topology: Topology, loc: Loc) -> Iterator[Problem]:
+    for index, zone in enumerate(zones or ()):
+        if zone not in topology.zones:
+            yield Problem((*loc, index), unknown_zone(zone, topology))
+        elif zone in (zones or ())[:index]:
+            yield Problem((*loc, index), f"zone {zone} is named twice: expected each once")
 
 
 def _operations(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
@@ -176,15 +192,16 @@ def _operations(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
             else:
                 says = "only an msearch has several searches: expected operation: msearch beside it, or no searches"
                 yield Problem((*where, "searches"), says)
-        elif declared[name].requests[given.operation or declared[name].usual] in PAGED:
-            if given.pages is None or given.size is None:
-                kind = given.operation or declared[name].usual
-                says = f"a {kind} goes through pages: expected pages and size, for example pages: 20, size: 100"
-                yield Problem(where, says, at_key=True)
-            elif given.pages * given.size > MOST_PAGED:
-                says = f"{given.pages} pages of {given.size}: expected {MOST_PAGED} documents a read at most"
-                yield Problem((*where, "pages"), says)
-        elif given.pages is not None or given.size is not None:
+        elif (paged := declared[name].requests[given.operation or declared[name].usual] in PAGED) and (
+            given.pages is None or given.size is None
+        ):
+            kind = given.operation or declared[name].usual
+            says = f"a {kind} goes through pages: expected pages and size, for example pages: 20, size: 100"
+            yield Problem(where, says, at_key=True)
+        elif paged and (given.pages or 0) * (given.size or 0) > MOST_PAGED:
+            says = f"{given.pages} pages of {given.size}: expected {MOST_PAGED} documents a read at most"
+            yield Problem((*where, "pages"), says)
+        elif not paged and (given.pages is not None or given.size is not None):
             says = (
                 "only a scroll or a point-in-time goes through pages: expected one of these as operation, or no pages"
             )
@@ -264,9 +281,7 @@ def _sides(file: ExperimentFile, writers: Mapping[str, OperationFile]) -> Iterat
 def _controller(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:
     if file.controller is None:
         return
-    for index, zone in enumerate(file.controller.zones or ()):
-        if zone not in topology.zones:
-            yield Problem(("controller", "zones", index), unknown_zone(zone, topology))
+    yield from _zones(file.controller.zones, topology, ("controller", "zones"))
     if not topology.awareness():
         needs = f"expected {AWARENESS} and {FORCED} in the topology's settings"
         yield Problem(("controller",), f"a failover controller needs zones that the cluster knows: {needs}")
@@ -525,6 +540,7 @@ def _reindex(action: Reindex, state: _State, loc: Loc) -> Iterator[Problem]:
     if state.copied:
         yield Problem(loc, "the load's index was copied before, under the same name: expected one reindex", at_key=True)
     state.copied = True
+    yield from check_index(action.settings, (*loc, "settings"))
     named = {name.removeprefix("index."): value for name, value in action.settings.items()}
     for problem in check_copies(with_settings(state.topology, named)):
         yield Problem((*loc, "settings"), problem.says)
@@ -537,6 +553,7 @@ def _on_index(action: OnIndex, state: _State, loc: Loc) -> Iterator[Problem]:
     if isinstance(action, IndexCreate):
         if now is not None:
             yield Problem(where, f"the index {name} is made already: expected another name, or index_delete before")
+        yield from check_index(action.settings, (*loc, "settings"))
         whole = with_settings(state.topology, {key.removeprefix("index."): v for key, v in action.settings.items()})
         yield from (Problem((*loc, "settings"), each.says) for each in check_copies(whole))
         state.made[name] = "open"

@@ -55,6 +55,14 @@ def lacking(
         return f"is about the action {wanted}, and no phase has one: expected {wanted} under do of a phase"
     if metric.of_controllers and file.controller is None:
         return "is of failover controllers, and there are none: expected controller, for example controller: {}"
+    if metric.of_acting and (file.controller is None or not file.controller.act):
+        return "is of what failover controllers do, and none acts: expected controller with act: true"
+    if metric.of_uploads and topology.remote_store is None:
+        return f"is of a remote store, and topology {topology.name} has none: expected remote_store there"
+    if metric.of_service and not topology.service_hosts:
+        return f"is of an object store, and topology {topology.name} has none: expected a service of kind s3 there"
+    if metric.of_rollover and not any(file.load.of_place(each).rollover for each in (None, *file.load.indices)):
+        return "is of rollovers, and no index of the load has any: expected rollover, for example {every: 20s}"
     if metric.of_store and (why := durable.lacking(file.tags, topology)):
         return why
     if metric.of_replicas:

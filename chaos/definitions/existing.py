@@ -37,7 +37,7 @@ from chaos.definitions.fis import FisFile
 from chaos.definitions.hooks import Hook
 from chaos.definitions.kubernetes import KubernetesFile, ObjectName
 from chaos.definitions.loading import validated
-from chaos.definitions.source import Problem, Source, did_you_mean, shown
+from chaos.definitions.source import Problem, Source, beside, did_you_mean, shown
 from chaos.definitions.topology import ZONE_ATTRIBUTE, Name, Version
 
 RUNGS = ("observe", "plan", "node", "zone")
@@ -522,7 +522,7 @@ class Existing(Strict):
         return None if given is None else given.beside(self.folder)
 
     def _beside(self, file: str | None) -> str | None:
-        return None if file is None else str(self.folder / Path(file).expanduser())
+        return None if file is None else str(beside(self.folder, file))
 
     def _resolved(self, reference: str | None) -> str | None:
         kind, _, name = (reference or "").partition(":")

@@ -32,8 +32,10 @@ class Metric:
 
     ``needs``: operations of their own, one of which must be in the load. ``operation``: the one that it is of; None
     for a metric of the cluster. ``of_writes``: it is about documents that the load writes; ``of_controllers``: about
-    failover controllers; ``of_replicas``: about replicas that copy segments; ``of_store``: about what a remote store
-    alone gives back; ``actions``: about what one of these actions of a phase does. ``promise``: every run that
+    failover controllers, ``of_acting`` about what they do; ``of_replicas``: about replicas that copy segments;
+    ``of_store``: about what a remote store alone gives back; ``of_uploads``: about what nodes send to a remote store;
+    ``of_service``: about a service with a host, an object store; ``of_rollover``: about rollovers of the load's
+    indices; ``actions``: about what one of these actions of a phase does. ``promise``: every run that
     measures it wants it to be 0, with or without a line. ``command``: what a line names is a program with its
     arguments, and the value is its exit code, which is to be 0.
     """
@@ -47,6 +49,10 @@ class Metric:
     of_controllers: bool = False
     of_replicas: bool = False
     of_store: bool = False
+    of_acting: bool = False
+    of_uploads: bool = False
+    of_service: bool = False
+    of_rollover: bool = False
     actions: tuple[str, ...] = ()
     promise: bool = False
     command: bool = False

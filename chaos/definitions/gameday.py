@@ -7,7 +7,7 @@ and are held by ``opensearch-chaos gameday run`` itself. Secrets stand in it by 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import time
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -34,7 +34,7 @@ from chaos.definitions.base import API_VERSION, OneOrMore, Strict
 from chaos.definitions.loading import alerts_of, validated
 from chaos.definitions.rules import AlertRule
 from chaos.definitions.slis import CA, INTERVALS, Prometheus, Query, Reference, ResolvedSli, Sli, SliAccess
-from chaos.definitions.source import Problem, Source, shown
+from chaos.definitions.source import Problem, Source, beside, did_you_mean, shown
 from chaos.definitions.topology import Name
 
 FOLDER = Path("experiments") / "gamedays"
@@ -629,7 +629,7 @@ class GameDay(Strict):
 
     def beside(self, name: str) -> Path:
         """A file that it names."""
-        return self.folder / Path(name).expanduser()
+        return beside(self.folder, name)
 
     @property
     def target(self) -> Path:
@@ -659,11 +659,26 @@ def load_gameday(path: str | Path) -> GameDay:
     return GameDay(file=shown(path), folder=path.parent.absolute(), written=file)
 
 
+def refuse_alerts_of_nothing(day: GameDay, begins: Mapping[str, Collection[str]]) -> None:
+    """Raises InvalidInput, with a line for each, for alerts that are expected of an experiment or a phase that the day
+    does not have. ``begins``: the phases in which faults begin, by the names of the day's experiments."""
+    source = Source.read(day.folder / Path(day.file).name)
+    for number, each in enumerate(day.written.alerts.expect if day.written.alerts is not None else ()):
+        place = ("alerts", "expect", number)
+        if each.experiment not in begins:
+            says = f"the day has no experiment {each.experiment}: {did_you_mean(each.experiment, begins)}"
+            source.add([Problem((*place, "experiment"), says)])
+        elif each.phase not in begins[each.experiment]:
+            says = f"no fault of {each.experiment} begins in a phase {each.phase}"
+            source.add([Problem((*place, "phase"), f"{says}: {did_you_mean(each.phase, begins[each.experiment])}")])
+    source.raise_if_wrong()
+
+
 def target_of(path: Path) -> Path | None:
     """The target's file that a game day's file names, whatever else is wrong with it: enough to stop the day. None
     where it names none. Raises InvalidInput for what is no YAML."""
     named = Source.read(path).data.get("target")
-    return path.parent.absolute() / Path(named).expanduser() if isinstance(named, str) else None
+    return beside(path.parent.absolute(), named) if isinstance(named, str) else None
 
 
 def _check(file: GameDayFile, path: Path) -> Iterator[Problem]:

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from chaos.base.units import Duration, Malformed, PositiveDuration
 from chaos.definitions.base import OneOrMore, Strict
-from chaos.definitions.source import Problem, did_you_mean
+from chaos.definitions.source import Problem, beside, did_you_mean
 
 KINDS = (
     "node.kill",
@@ -70,7 +70,7 @@ class Hook(Strict):
 
 def _placed(words: tuple[str, ...], folder: Path) -> tuple[str, ...]:
     """A program without a slash is looked for as a shell does."""
-    program = str(folder / Path(words[0]).expanduser()) if "/" in words[0] else words[0]
+    program = str(beside(folder, words[0])) if "/" in words[0] else words[0]
     return (program, *words[1:])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ from chaos.definitions.overriding import Override
 from chaos.definitions.rates import ChangingRate, read_times
 from chaos.definitions.rules import AlertRule, PrometheusRule, RulesFile, chosen
 from chaos.definitions.selectors import NAME
-from chaos.definitions.source import Loc, Problem, Source, did_you_mean, shown
+from chaos.definitions.source import Loc, Problem, Source, beside, did_you_mean, shown
 from chaos.definitions.topology import VERSION, Topology, TopologyFile
 from chaos.definitions.varied import Side, SideSource, Varied
 from chaos.definitions.workload import FieldFile, Template, WorkloadDefinition, WorkloadFile
@@ -93,7 +94,7 @@ def load_experiment(
     if file is not None and found is not None:
         source.add(crosschecks.check(file, found, grammar, indices))
         if file.vary is not None:
-            source.add(vary.check(file.vary, file.phases, file.load.every))
+            source.add(vary.check(file.vary, file.phases, file.load.every, grammar.metrics))
     times = {} if file is None else _listed_times(file, source)
     alerts = {} if file is None else _alerts(file, source, errors)
     errors = source.errors() + errors
@@ -122,7 +123,7 @@ def _listed_times(file: ExperimentFile, source: Source) -> dict[str, tuple[float
     for name, given in file.load.operations.items():
         if isinstance(given.rate, ChangingRate) and isinstance(given.rate.times, str):
             try:
-                found[name] = read_times(source.path.parent / Path(given.rate.times).expanduser())
+                found[name] = read_times(beside(source.path.parent, given.rate.times))
             except InvalidInput as error:
                 source.add([Problem((*file.load.place(name), "rate", "times"), error.message)])
     return found
@@ -150,7 +151,7 @@ def alerts_of(given: OfRules, place: Loc, source: Source, errors: list[str]) -> 
     and labels that choose none, ``errors`` of what is wrong in the file itself, each a line."""
     assert given.rules is not None
     try:
-        every = load_rules(source.path.parent / Path(given.rules).expanduser())
+        every = load_rules(beside(source.path.parent, given.rules))
     except InvalidInput as error:
         errors += [each for each in error.message.splitlines() if each not in errors]
         return ()
@@ -315,9 +316,8 @@ def load_workload(path: str | Path, near: str | Path | None = None) -> WorkloadD
 
     Raises :class:`InvalidInput` as :func:`load_experiment`.
     """
-    given = Path(path).expanduser()
-    tried = [given] if given.is_absolute() or near is None else [Path(near).parent / given, given]
-    where = next((each for each in tried if each.is_file()), tried[0])
+    tried = _places(path, None if near is None else Path(near))
+    where = next((each for each in tried if os.path.isfile(each)), tried[0])
     source = Source.read(where)
     file = validated(source, WorkloadFile, "workload")
     template: Template | None = None
@@ -427,6 +427,7 @@ def _indices(
     found = []
     for name, given in file.load.indices.items():
         dataset, wanted = _workload(file, name, given.workload, source, grammar, errors)
+        source.add(topologies.check_index(given.settings, ("load", "indices", name, "settings")))
         if topology is None:
             continue
         settings = {each.removeprefix("index."): value for each, value in given.settings.items()}
@@ -454,13 +455,12 @@ def _unlike(
         says = f"{dataset.name} is the name of a workload that comes with a package: expected another name in the file"
         yield Problem((*_index_at(index), "workload"), says)
     declared = grammar.declared(file.load.workload)
-    for name, given in file.load.operations.items():
+    for name, given in file.load.every.items():
         kind = declared.get(name) if file.load.index_of(name) == index else None
-        if kind and kind.requests.get(given.operation or kind.usual) == "search" and not dataset.queries:
+        if kind and kind.requests.get(given.operation or kind.usual) in SEARCHING and not dataset.queries:
             says = f"the workload {dataset.name} has no queries: expected some there, or operation: get"
             yield Problem(file.load.place(name), says, at_key=True)
-    if dataset.queries:
-        yield from _queries(file, index, dataset.name, tuple(dataset.queries), grammar)
+    yield from _queries(file, index, dataset.name, tuple(dataset.queries), grammar)
 
 
 def _queries(
@@ -513,17 +513,16 @@ def topology_folders(near: Path | None = None) -> list[Path]:
 def _find(name_or_path: str | Path, near: Path | None) -> Path:
     text = str(name_or_path)
     if isinstance(name_or_path, Path) or "/" in text or text.endswith(SUFFIXES):
-        given = Path(text).expanduser()
-        tried = [given] if given.is_absolute() or near is None else [near.parent / given, given]
+        tried = _places(text, near)
         for path in tried:
-            if path.is_file():
+            if os.path.isfile(path):
                 return path
         looked = " and ".join(dict.fromkeys(shown(path) for path in tried))
         raise InvalidInput(f"there is no topology file {text}: looked at {looked}")
     folders = topology_folders(near)
     for folder in folders:
         for suffix in SUFFIXES:
-            if (folder / f"{text}{suffix}").is_file():
+            if os.path.isfile(folder / f"{text}{suffix}"):
                 return folder / f"{text}{suffix}"
     known = sorted({path.stem for folder in folders for path in _topologies_in(folder)})
     looked = ", ".join(shown(folder) for folder in folders)
@@ -531,6 +530,12 @@ def _find(name_or_path: str | Path, near: Path | None) -> Path:
     near_by = did_you_mean(text, known)
     guess = f"; {near_by}" if near_by.startswith("did") else ""
     raise InvalidInput(f"there is no topology {text}: looked in {looked}; {exist}{guess}")
+
+
+def _places(given: str | Path, near: Path | None) -> list[Path]:
+    """Where a file may be that is named by its path: beside the one that names it, then from here."""
+    here = beside(Path(), str(given))
+    return [here] if here.is_absolute() or near is None else [near.parent / here, here]
 
 
 def _topologies_in(folder: Path) -> Iterator[Path]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from chaos.base.units import Malformed
-from chaos.definitions.domains import why_not
+from chaos.definitions.domains import DOMAINS, why_not
 from chaos.definitions.expectations import Comparison, ExpectationFile, WeaknessBound
 from chaos.definitions.source import Loc, Problem
 
@@ -69,7 +69,7 @@ def _bound(given: ExpectationFile, loc: Loc) -> Iterator[Problem]:
         return
     if bound is None:
         return
-    wanted, unit = given.wanted, given.wanted.unit
+    wanted = given.wanted
     upwards = wanted.comparison in UPWARDS
     signs = UPWARDS if upwards else DOWNWARDS
     worse = bound.value < wanted.value if upwards else bound.value > wanted.value
@@ -77,6 +77,6 @@ def _bound(given: ExpectationFile, loc: Loc) -> Iterator[Problem]:
         side = "less" if upwards else "more"
         says = f"bound {bound.text} is not how bad {given.metric} {wanted.text} may be"
         yield Problem(where, f"{says}: expected {signs[0]} and {side} than {wanted.text.partition(' ')[2]}")
-    elif unit == "percent" and bound.value == (0 if upwards else 1) and bound.comparison == signs[0]:
+    elif DOMAINS[wanted.unit].never_fails(bound.comparison, bound.value):
         says = f"bound {bound.text} holds whatever happens: expected a bound that can be missed, or a note without one"
         yield Problem(where, says)

@@ -49,7 +49,7 @@ def parse(
 def override(experiment: Experiment, given: Mapping[str, Duration], option: str = OPTION) -> Experiment:
     """The experiment with these objectives. One that the file states itself already changes nothing.
 
-    Raises :class:`InvalidInput` for an operation that the load does not have.
+    Raises :class:`InvalidInput` for an operation that the load does not have, or whose objective ``--set`` gives too.
     """
     for name in given:
         if name and experiment.load.operation(name) is None:
@@ -62,6 +62,14 @@ def override(experiment: Experiment, given: Mapping[str, Duration], option: str 
             raise InvalidInput(
                 f"{option} {name}={given[name].text}: the load of {experiment.file} has no {name}s",
                 remedy=f"leave {name}= out",
+            )
+    for operation in experiment.load.operations:
+        path = f"load.{'streams.' if operation.stream else ''}{operation.name}.good"
+        also = next((each for each in experiment.overrides if f"{path}.".startswith(f"{each}.")), None)
+        if also is not None and (wanted := given.get(operation.name, given.get(""))) is not None:
+            raise InvalidInput(
+                f"{option} {wanted.text} and {also}={experiment.overrides[also]} say the same of {operation.name}s",
+                remedy="leave one of them out",
             )
     changed: list[Operation] = []
     stated = dict(experiment.good_in_file)

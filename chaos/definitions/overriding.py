@@ -23,6 +23,7 @@ from chaos.definitions.source import Given, Source, read_value, shown
 OPTION = "--set"
 EXAMPLE = "load.write.rate=50/s"
 TOPOLOGY = "topology."
+SEED = "seed"
 LIKE = 0.6
 """From which likeness (0..1) on a key is near another one, as :func:`difflib.get_close_matches` has it."""
 NO_YAML = "><=@`%"
@@ -77,6 +78,17 @@ def refuse_topology(given: Iterable[Override]) -> None:
     """For a cluster that exists, whose topology no option changes. Raises :class:`InvalidInput`."""
     for each in parted(given)[1]:
         raise InvalidInput(f"{each.says}: a cluster that exists has its own topology", remedy="leave it out")
+
+
+def refuse_beside(given: Iterable[Override], *options: tuple[str, str, object]) -> None:
+    """Raises :class:`InvalidInput` for a value of what another option says as well, of which one would be ignored.
+
+    ``options``: each with its name, the path that it is of, and what was given; None or False: nothing.
+    """
+    for each in parted(given)[0]:
+        for option, path, value in options:
+            if value is not None and value is not False and (each.path == path or each.path.startswith(f"{path}.")):
+                raise InvalidInput(f"{option} and {each.says} say the same", remedy="leave one of them out")
 
 
 def _read(text: str, says: str) -> Any:
@@ -282,8 +294,8 @@ def of_topology(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def options(given: Mapping[str, str]) -> list[str]:
-    """The option's values that make an experiment of its file again. ``given``: as a plan has it."""
-    return [f"{path}={text}" for path, text in given.items()]
+    """The option's values that make an experiment of its file again, beside ``--seed``. ``given``: as a plan has it."""
+    return [f"{path}={text}" for path, text in given.items() if path != SEED]
 
 
 def sentences(given: Mapping[str, str]) -> list[str]:

@@ -24,6 +24,7 @@ from chaos.base.units import Duration, Malformed, Number, PositiveDuration
 from chaos.definitions.base import OneOrMore, Strict
 from chaos.definitions.expectations import Metric, Unit
 from chaos.definitions.rules import AlertRule
+from chaos.definitions.source import beside
 
 PREFIX = "sli."
 """How metrics of SLIs begin."""
@@ -230,7 +231,7 @@ class ResolvedSli(Sli):
 
 
 def _beside(folder: Path, file: str | None) -> str | None:
-    return None if file is None else str(folder / Path(file).expanduser())
+    return None if file is None else str(beside(folder, file))
 
 
 def resolved(folder: Path, reference: str | None) -> str | None:

@@ -18,13 +18,20 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from chaos.base.errors import InvalidInput
 
 _TAG = "tag:yaml.org,2002:"
-_TYPED = {f"{_TAG}{name}" for name in ("int", "float", "bool")}
+_TYPED = {f"{_TAG}int": "a whole number", f"{_TAG}float": "a number", f"{_TAG}bool": "true or false"}
+SHOWN = 40
+"""Letters of a value that cannot be read that its error shows, at most."""
 _TEXT = {f"{_TAG}{name}" for name in ("str", "timestamp")}
+
+LEVELS = 100
+"""Mappings and lists inside each other, at most."""
+_TOO_DEEP = f"more than {LEVELS} levels of mappings and lists: expected fewer"
 
 Loc = tuple[str | int, ...]
 """A path of keys and indices into a file."""
@@ -54,6 +61,11 @@ def shown(path: Path) -> str:
         return str(path.resolve().relative_to(Path.cwd()))
     except ValueError:
         return str(path)
+
+
+def beside(folder: Path, file: str) -> Path:
+    """A file that is named from a folder. ``~`` means a home where there is that one, and else itself."""
+    return folder / os.path.expanduser(file)
 
 
 @dataclass(frozen=True)
@@ -100,12 +112,17 @@ class Source:
             raise InvalidInput(f"{name}: not UTF-8 text (byte {error.start}), and a YAML file was expected") from None
         except OSError as error:
             raise InvalidInput(f"{name}: cannot be read: {os.strerror(error.errno or 0)}") from None
+        except ValueError:
+            raise InvalidInput(f"{name}: no file can have this name, and a YAML file was expected") from None
         try:
             root = _composed(text)
         except MarkedYAMLError as error:
             raise InvalidInput(_syntax(name, text, error)) from None
         except YAMLError as error:  # a character that YAML does not allow has no mark
             raise InvalidInput(f"{name}:1:1: not YAML: {' '.join(str(error).split())}") from None
+        except RecursionError:
+            line, column = _too_deep(text)
+            raise InvalidInput(f"{name}:{line}:{column}: {_TOO_DEEP}") from None
         if root is None:
             raise InvalidInput(f"{name}:1:1: the file is empty, and a mapping of keys was expected")
         if not isinstance(root, MappingNode):
@@ -122,6 +139,9 @@ class Source:
         if any(node is other for other in above):
             self._wrong(node, "this anchor contains itself, and a value that ends was expected")
             return None
+        if len(above) >= LEVELS and not isinstance(node, ScalarNode):
+            self._wrong(node, _TOO_DEEP)
+            return None
         above = (*above, node)
         if isinstance(node, SequenceNode):
             return [self._plain(item, above) for item in node.value]
@@ -129,7 +149,12 @@ class Source:
             return self._mapping(node, above)
         assert isinstance(node, ScalarNode)
         if node.tag in _TYPED:
-            return _constructed(node.tag, node.value)
+            try:
+                return _constructed(node.tag, node.value)
+            except (IndexError, KeyError, ValueError):
+                given = node.value if len(node.value) <= SHOWN else f"{node.value[:SHOWN]}…"
+                self._wrong(node, f"cannot read {given!r} as {_TYPED[node.tag]}: expected one, or text in quotes")
+                return None
         if node.tag in _TEXT:
             return node.value
         if node.tag == f"{_TAG}null":
@@ -164,6 +189,8 @@ class Source:
                 self._wrong(merged, f"<< takes in {_shape(merged)}, and a mapping was expected")
             elif any(merged is other for other in above):
                 self._wrong(merged, "this anchor contains itself, and a value that ends was expected")
+            elif len(above) >= LEVELS:
+                self._wrong(merged, _TOO_DEEP)
             else:
                 for key, value in self._mapping(merged, (*above, merged)).items():
                     data.setdefault(key, value)
@@ -257,6 +284,8 @@ def read_value(text: str) -> Any:
     except YAMLError as error:
         problem = getattr(error, "problem", None) or error
         raise InvalidInput(f"not YAML: {' '.join(str(problem).split())}") from None
+    except RecursionError:
+        raise InvalidInput(_TOO_DEEP) from None
     if root is None:
         raise InvalidInput("nothing is given here, and a value was expected")
     source = Source(Path(), {}, root)
@@ -270,6 +299,16 @@ def read_value(text: str) -> Any:
 def _constructed(tag: Any, value: str) -> Any:
     """The number or truth value that a scalar stands for."""
     return YAML(typ="safe", pure=True).constructor.construct_object(ScalarNode(tag, value))
+
+
+def _too_deep(text: str) -> tuple[int, int]:
+    """Line and column of the first mapping or list below too many others."""
+    levels = 0
+    for event in YAML(typ="safe", pure=True).parse(io.StringIO(text)):
+        levels += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+        if levels > LEVELS:
+            return event.start_mark.line + 1, event.start_mark.column + 1
+    return 1, 1
 
 
 def _merged(node: MappingNode) -> Iterator[Node]:

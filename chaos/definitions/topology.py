@@ -23,7 +23,7 @@ from pydantic_core import core_schema
 from chaos.base.units import Malformed, Size
 from chaos.definitions.base import API_VERSION, Strict
 from chaos.definitions.selectors import NAME, client_host
-from chaos.definitions.source import Problem, did_you_mean
+from chaos.definitions.source import Loc, Problem, did_you_mean
 
 Scalar = str | int | float | bool
 Role = Literal["cluster_manager", "data", "ingest", "remote_cluster_client", "search", "warm"]
@@ -653,12 +653,23 @@ def _check_settings(file: TopologyFile) -> Iterator[Problem]:
                 "expected it under settings.node",
                 at_key=True,
             )
-    for short in ("number_of_shards", "number_of_replicas"):
-        least = 0 if short.endswith("replicas") else 1
-        for key in (short, f"index.{short}"):
-            value = file.settings.index.get(key, least)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                yield Problem(("settings", "index", key), f"{key}: expected a whole number from {least}, got {value!r}")
+    yield from check_index(file.settings.index, ("settings", "index"))
+
+
+def check_index(settings: Mapping[str, Any], loc: Loc) -> Iterator[Problem]:
+    """What OpenSearch refuses of an index with these settings. ``loc``: where they stand."""
+    yield from named_twice(settings, loc)
+    for key, value in settings.items():
+        least = {"number_of_shards": 1, "number_of_replicas": 0}.get(key.removeprefix("index."))
+        if least is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+            yield Problem((*loc, key), f"{key}: expected a whole number from {least}, got {value!r}")
+
+
+def named_twice(settings: Mapping[str, Any], loc: Loc) -> Iterator[Problem]:
+    """Settings of an index under both of their names, of which one would be ignored."""
+    for key in settings:
+        if key != (short := key.removeprefix("index.")) and short in settings:
+            yield Problem((*loc, key), f"{short} and {key} are one setting: expected it once", at_key=True)
 
 
 def check_copies(topology: Topology) -> Iterator[Problem]:

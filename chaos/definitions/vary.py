@@ -6,14 +6,15 @@ stand for. No key can be taken away. What a file with sides means is in :mod:`.v
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+import re
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, WithJsonSchema
 
 from chaos.base.units import Malformed
 from chaos.definitions.base import OneOrMore, Strict
-from chaos.definitions.source import Loc, Problem
+from chaos.definitions.source import Loc, Problem, did_you_mean
 
 FEWEST_SIDES, MOST_SIDES = 2, 4
 KEY = "vary"
@@ -46,6 +47,8 @@ PROTECTIONS = (
 """Metrics that count what a protection did (the instrument ``protections``)."""
 OF_PROTECTION = (2, 3)
 """How many sides a protection has: off, on, and monitoring between them."""
+OF_TABLES = ("data", "ladder")
+"""First words of metrics that runs are compared by and no line of ``expect`` names."""
 FIXED_OF_TOPOLOGY = ("apiVersion", "kind", "name", "description")
 
 
@@ -175,10 +178,12 @@ def why_fixed(loc: Loc) -> str | None:
     return None
 
 
-def check(file: VaryFile, phases: Mapping[str, Any], operations: Container[str]) -> Iterator[Problem]:
-    """What sides may not change although the key is theirs, and phases that ``decide`` names and the file has not.
+def check(
+    file: VaryFile, phases: Mapping[str, Any], operations: Collection[str], metrics: Iterable[str]
+) -> Iterator[Problem]:
+    """What sides may not change although the key is theirs, and what ``decide`` names and no run can measure.
 
-    ``operations``: those of the load, by name.
+    ``operations``: those of the load, by name. ``metrics``: those that a line of ``expect`` may name.
     """
     if file.protection is not None:
         yield from _protection(file.protection, tuple(file.sides), tuple(phases), operations)
@@ -193,11 +198,23 @@ def check(file: VaryFile, phases: Mapping[str, Any], operations: Container[str])
                 yield Problem((*here, "topology", key), f"a side cannot change a topology's {key}", at_key=True)
     places: list[tuple[Loc, str, bool]] = [((KEY, "decide", i), each, False) for i, each in enumerate(file.decide)]
     places += [((KEY, "tolerance", each), each, True) for each in file.tolerance]
+    known = dict.fromkeys([*operations, *_streams(file), *OF_TABLES, *(each.partition(".")[0] for each in metrics)])
     for loc, metric, at_key in places:
+        if (first := re.split("[.@]", metric)[0]) not in known:
+            says = f"{metric}: no metric begins with {first}"
+            near = did_you_mean(first, known)
+            yield Problem(loc, f"{says}: {near}" if near.startswith("did") else says, at_key=at_key)
         phase = metric.partition("@")[2]
         if phase and phase not in phases:
             says = f"{metric}: there is no phase {phase}: expected one of {', '.join(phases)}"
             yield Problem(loc, says, at_key=at_key)
+
+
+def _streams(file: VaryFile) -> Iterator[str]:
+    """Operations that sides may bring."""
+    for side in file.sides.values():
+        for key, value in (side.load or {}).items():
+            yield from value if key == "streams" and isinstance(value, Mapping) else (key,)
 
 
 def _protection(

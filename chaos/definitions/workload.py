@@ -34,7 +34,7 @@ from chaos.base.units import NORMAL_FORM, Duration, Malformed, PositiveDuration,
 from chaos.definitions.base import API_VERSION, OneOrMore, Strict
 from chaos.definitions.selectors import NAME
 from chaos.definitions.source import Loc, Problem, did_you_mean
-from chaos.definitions.topology import Setting, setting
+from chaos.definitions.topology import Setting, named_twice, setting
 
 FIELD = r"[@A-Za-z][A-Za-z0-9_@-]*"
 """A field's name. It has no dot, for OpenSearch makes objects of those; its own begin with an underscore."""
@@ -560,6 +560,7 @@ def _mapped_in_flat(fields: Mapping[str, FieldFile], loc: Loc) -> Iterator[Probl
 
 
 def _settings(settings: Mapping[str, Any], loc: Loc) -> Iterator[Problem]:
+    yield from named_twice(settings, loc)
     for key, value in settings.items():
         if says := unfit_setting(key.removeprefix("index."), value):
             yield Problem((*loc, key), says, at_key=True)

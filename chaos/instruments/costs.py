@@ -353,6 +353,7 @@ def _check(name: str, short: str, meaning: str, order: int, unit: str = "number"
         ),
         group="recovery",
         scope=Scope.RUN,
+        of_service=name in OF_STORE,
         meaning=meaning,
         less_is_better=unit == "percent",
         helps=("headroom", "investigate"),

@@ -370,6 +370,8 @@ def _check(
         meaning=meaning,
         helps=("headroom", "investigate"),
         order=order,
+        of_uploads=True,
+        of_service=metric == "store.retries",  # nodes count none of requests to a folder
     )
 
 

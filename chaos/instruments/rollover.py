@@ -177,6 +177,7 @@ CHECK = Check(
     ),
     group="movement",
     scope=Scope.RUN,
+    of_rollover=True,
     meaning="How often the suite rolled a data stream or an alias of the load over to a new index. An experiment that "
     "is about rollovers says by it that there were some.",
     helps=("look-at-the-log",),

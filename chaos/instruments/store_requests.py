@@ -433,6 +433,7 @@ def _check(
         meaning=meaning,
         helps=("headroom", "investigate"),
         order=order,
+        of_service=True,
         **more,
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 from chaos.base.console import Reporter
 from chaos.base.errors import InvalidInput
 from chaos.base.operations import USUAL
+from chaos.base.units import positive
 from chaos.definitions import Client, Duration, Experiment, Load, Operation, Rate
 from chaos.definitions import objectives as overriding
 from chaos.definitions.expectations import Expectation
@@ -45,7 +46,7 @@ def python_execution(
         operations = tuple(
             Operation(
                 name=kind.name,
-                rate=Rate.parse(rate),
+                rate=positive(Rate.parse(rate)),
                 good_within=Duration.parse(good),
                 operation=kind.usual,
                 writes=kind.writes,
@@ -56,6 +57,9 @@ def python_execution(
         load = Load(operations=operations, client=Client.model_validate(dict(client)))
     except ValueError as error:
         raise InvalidInput(f"load: {error}") from None
+    for operation in operations:
+        if (late := load.client.unseen(operation.good_within, operation)) is not None:
+            raise InvalidInput(f"load: {late}")
     experiment = Experiment(
         name=re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-"),
         seed=seed,

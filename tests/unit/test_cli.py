@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import synthetic
+from daykit import written as written_day
 from fakes import PARTS, ROOT, topology
 from making import block
 
@@ -311,6 +312,33 @@ def test_validate_takes_folders_experiments_and_topologies(cli: Cli, monkeypatch
     assert len(files) == len(list((ROOT / "experiments").rglob("*.yaml"))) + len(
         list((ROOT / "topologies").glob("*.yaml"))
     )
+
+
+def test_validate_takes_each_file_of_a_folder_for_what_its_data_says(cli: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "experiments"
+    folder.mkdir()
+    experiment, topology = (ROOT / "experiments/no-fault.yaml").read_text(), (ROOT / "topologies/3az.yaml").read_text()
+    (folder / "a.yml").write_text(experiment)
+    (folder / "b.yaml").write_text(experiment.replace("description: >-", "description: >-\n  kind: topology", 1))
+    (folder / "c.yaml").write_text(topology.replace("kind: topology", 'kind: "topology"  # of three zones'))
+    (folder / "alerts.yml").write_bytes((ROOT / "tests/support/rules/opensearch-alerts.yml").read_bytes())
+    code, out, err = cli("validate", folder)
+    said = {line.partition(": ")[0].rpartition("/")[2]: line.partition(": ")[2] for line in out.splitlines()}
+    assert (code, err) == (0, "")
+    assert said["a.yml"] == said["b.yaml"] == "valid experiment no-fault"
+    assert said["c.yaml"] == "valid topology 3az" and said["alerts.yml"].endswith(" alert rules")
+    (folder / "a.yml").write_text(experiment.replace("topology:", "topolgy:", 1))
+    code, _, err = cli("validate", folder)
+    assert code == 2 and "a.yml:" in err and 'did you mean "topology"?' in err
+
+
+def test_validate_sends_on_from_a_game_day(cli: Cli, tmp_path: Path) -> None:
+    file = written_day(tmp_path)
+    code, out, _ = cli("validate", file)
+    assert code == 0 and "use: opensearch-chaos gameday validate" in out
+    file.write_text(file.read_text().replace("target:", "taget:", 1))
+    code, _, err = cli("validate", file)
+    assert code == 2 and 'did you mean "target"?' in err
 
 
 def test_version_and_help(cli: Cli) -> None:

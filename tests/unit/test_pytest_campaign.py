@@ -82,6 +82,7 @@ def test_the_budget_of_time_is_of_all_cells_together(
     [
         (("-m", "chaos", "--chaos-seed", "3"), "--chaos-seed: the campaign's file says what is run"),
         (("-m", "chaos", "--chaos-objective", "1s"), "--chaos-objective: the campaign's file"),
+        (("-m", "chaos", "--chaos-set", "load.read.rate=1/s"), "--chaos-set: the campaign's file"),
         ((), "--chaos-campaign: no experiment is asked for; add -m chaos"),
     ],
 )

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fakes import ROOT
+from fakes import ROOT, topology
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import Story, mixed
@@ -70,7 +70,8 @@ def case(run: Run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -
             seal.write(folder, "run", "the run ended")
             return Execution(folder, clean)
 
-        monkeypatch.setattr(plugin, "_pool", lambda config: SimpleNamespace(get=lambda topology: "a lab", close=int))
+        pool = SimpleNamespace(get=lambda topology: SimpleNamespace(topology=topology), close=int)
+        monkeypatch.setattr(plugin, "_pool", lambda config: pool)
         monkeypatch.setattr("chaos.run.in_python.python_execution", execution)
         (pytester.path / "topologies").mkdir()
         standby = (ROOT / "topologies" / "3az-standby.yaml").read_text()
@@ -317,8 +318,42 @@ def test_what_is_no_number_is_compared_as_ever() -> None:
         ({"cas.violations": 0}, "operations that it does not have"),
         ({"acknowledged.lots": 0}, "expect\\[0\\] of the load"),
         ({"acknowledged.lost": 0, "known_weakness": "it is known"}, "takes no known_weakness"),
+        ({"acknowledged.lost": ">= 0", "because": "any loss passes"}, "acknowledged.lost >= 0 can never fail"),
+        ({"documents.stored_twice": ">= 0"}, "documents.stored_twice >= 0 can never fail"),
+        ({"acknowledged.lost": "< 0"}, "acknowledged.lost < 0 can never hold"),
+        ({"durable.lost": 0}, "durable.lost is of what a store alone gives back"),
+        ({"restores.incomplete": 0}, "restores.incomplete is about the action restore"),
+        ({"documents.lost_untold": 0}, "is about what a helper of a client library tells"),
+        ({"replicas.stale": 0}, "is of replicas that copy segments"),
     ],
 )
 def test_a_wrong_line_of_a_load_is_refused(line: dict[str, Any], says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
-        python_runs.lines([line])
+        python_runs.lines([line], topology("3az-standby"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "operations", "says"),
+    [
+        ([{"acknowledged.lost": 0}] * 2, ("write",), "acknowledged.lost = 0 is already expectation 1"),
+        (
+            [{"documents.stored_twice": 0}, {"documents.stored_twice": "> 3"}],
+            ("read", "write"),
+            "documents.stored_twice > 3 contradicts = 0",
+        ),
+        ([{"acknowledged.lost": 0}], ("read",), "is about documents that the load writes, and it writes none"),
+    ],
+)
+def test_lines_of_a_load_are_held_against_each_other_and_against_the_load(
+    lines: list[dict[str, Any]], operations: tuple[str, ...], says: str
+) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        python_runs.lines(lines, topology("3az-standby"), operations)
+
+
+def test_lines_that_decide_something_are_expectations_of_the_whole_run() -> None:
+    (lost,) = python_runs.lines(
+        [{"acknowledged.lost": "<= 5", "because": "one copy is enough here"}], topology("3az-standby"), ("write",)
+    )
+    assert (lost.text, lost.phases, lost.because) == ("acknowledged.lost <= 5", (), "one copy is enough here")
+    assert python_runs.lines([], topology("3az-standby"), ()) == ()

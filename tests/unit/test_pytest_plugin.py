@@ -16,6 +16,7 @@ from unit.report import test_first_screen
 import chaos.run.execution  # noqa: F401 - what a run of pytest inside this one loads first, it forgets
 from chaos import pytest_plugin as plugin
 from chaos.base.errors import Leftovers
+from chaos.definitions import crosschecks
 from chaos.registry import load_experiment
 from chaos.run import space
 from chaos.run.options import RunResult
@@ -148,13 +149,14 @@ def test_tags_select_and_controls_only_when_they_are_named(
     assert outcome.parseoutcomes().get("passed", 0) == len(ITEMS) * len(collected)
 
 
+@pytest.mark.parametrize("key", ["vary", '"vary"'])
 def test_an_experiment_with_sides_is_not_collected_and_that_is_said(
-    run: Run, pytester: pytest.Pytester, ran: list[str]
+    run: Run, pytester: pytest.Pytester, ran: list[str], key: str
 ) -> None:
     experiment(pytester.path, "one")
     experiment(pytester.path, "two")
     sides = pytester.path / "experiments" / "two.yaml"
-    sides.write_text(sides.read_text() + "vary: {sides: {a: {}, b: {load: {documents: 5}}}}\n")
+    sides.write_text(sides.read_text() + f"{key}: {{sides: {{a: {{}}, b: {{load: {{documents: 5}}}}}}}}\n")
     outcome = run("-m", "chaos")
     printed = outcome.stdout.str()
     assert ran == ["one"] and "not collected" in printed and "two.yaml: it has sides" in printed
@@ -195,6 +197,50 @@ def test_other_yaml_is_nobody_s_experiment(run: Run, pytester: pytest.Pytester) 
     assert outcome.ret == 0 and {line.partition("::")[0] for line in nodes(outcome)} == {"experiments/one.yaml"}
 
 
+@pytest.mark.parametrize("line", ["kind: experiment  # of ours", 'kind: "experiment"', "'kind': experiment"])
+def test_an_experiment_may_say_its_kind_in_every_way_of_yaml(run: Run, pytester: pytest.Pytester, line: str) -> None:
+    experiment(pytester.path, "one")
+    file = pytester.path / "experiments" / "one.yaml"
+    file.write_text(f"{line}\n{file.read_text()}")
+    assert len(nodes(run("-m", "chaos", "--collect-only", "-q"))) == len(ITEMS)
+
+
+@pytest.mark.parametrize("line", ["kind: campaign  # of ours", 'kind: "gameday"', "'kind': workload", "kind: upstream"])
+def test_other_definitions_beside_experiments_stay_out(run: Run, pytester: pytest.Pytester, line: str) -> None:
+    experiment(pytester.path, "one")
+    folder = pytester.path / "experiments"
+    text = f"{line}\n{(folder / 'one.yaml').read_text()}"
+    (folder / "other.yaml").write_text(text)
+    (folder / "broken.yaml").write_text(text + "phases: [\n")
+    indented = "".join(f"    {each}\n" for each in text.splitlines()[1:])
+    (folder / "map.yaml").write_text(f"apiVersion: v1\nkind: ConfigMap\ndata:\n  one.yaml: |\n{indented}")
+    outcome = run("-m", "chaos", "--collect-only", "-q")
+    assert outcome.ret == 0 and {each.partition("::")[0] for each in nodes(outcome)} == {"experiments/one.yaml"}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda text: text.replace("name: one", "description: caf\xe9\nname: one").encode("latin-1"), "not UTF-8 text"),
+        (lambda text: text.encode("utf-16"), "not UTF-8 text"),
+        (lambda text: text.replace("/v1", "/v2").encode(), "expected opensearch-chaos/v1, got 'opensearch-chaos/v2'"),
+        (lambda text: text.replace("opensearch-chaos", "opensearchchaos").encode(), "expected opensearch-chaos/v1"),
+        (lambda text: text.partition("\n")[2].encode(), '"apiVersion" is missing'),
+        (lambda text: f"kind: experimant\n{text}".encode(), "kind: expected experiment, got 'experimant'"),
+        (lambda text: f"kind: experiment\n{text}phases: [\n".encode(), "not YAML"),
+    ],
+)
+def test_what_was_to_be_an_experiment_is_a_collection_error(
+    run: Run, pytester: pytest.Pytester, ran: list[str], change: Callable[[str], bytes], says: str
+) -> None:
+    experiment(pytester.path, "one")
+    file = pytester.path / "experiments" / "one.yaml"
+    file.write_bytes(change(file.read_text()))
+    outcome = run("-m", "chaos")
+    outcome.assert_outcomes(errors=1, deselected=1)
+    assert says in outcome.stdout.str() and ran == []
+
+
 def test_a_wrong_definition_is_a_collection_error_with_file_line_and_column(
     run: Run, pytester: pytest.Pytester, ran: list[str]
 ) -> None:
@@ -210,6 +256,17 @@ def test_a_wrong_definition_is_a_collection_error_with_file_line_and_column(
 def test_strict_markers_know_the_tags(run: Run, pytester: pytest.Pytester) -> None:
     experiment(pytester.path, "one", "smoke, cluster-manager")
     run("-m", "chaos and cluster-manager", "--strict-markers").assert_outcomes(passed=5, deselected=1)
+
+
+@pytest.mark.parametrize("tag", crosschecks.OF_PYTEST)
+def test_a_tag_that_pytest_acts_on_is_a_collection_error(
+    run: Run, pytester: pytest.Pytester, ran: list[str], tag: str
+) -> None:
+    """As a mark ``xfail`` would make each weakness an expected one."""
+    experiment(pytester.path, "one", tag)
+    outcome = run("-m", "chaos")
+    outcome.assert_outcomes(errors=1, deselected=1)
+    assert f"the tag {tag} is a mark that pytest acts on" in outcome.stdout.str() and ran == []
 
 
 # ---- what a verdict becomes ------------------------------------------------------------------------------
@@ -333,6 +390,39 @@ def test_the_end_of_the_session_counts_known_weaknesses_apart(verdict: Callable[
 def test_a_weakness_whose_own_item_is_left_out_is_not_lost(verdict: Callable[..., pytest.RunResult]) -> None:
     outcome = verdict(result(write_good_dark="weakness"), "-k", "itself")
     outcome.assert_outcomes(failed=1, deselected=5)
+
+
+@pytest.mark.parametrize(
+    ("ended", "says"),
+    [
+        (result(clean=False), "opensearch-chaos recover"),
+        (result("aborted"), "aborted: so"),
+        (result("error"), "error: so"),
+        (result("weakness", write_good_dark="weakness"), "title of write.good@dark"),
+    ],
+)
+@pytest.mark.parametrize(("left", "count"), [("lost", 1), ("read", 2)])
+def test_what_spoils_a_run_fails_each_item_where_that_of_the_run_is_left_out(
+    verdict: Callable[..., pytest.RunResult], left: str, count: int, ended: RunResult, says: str
+) -> None:
+    outcome = verdict(ended, "-k", left)
+    outcome.assert_outcomes(failed=count, deselected=6 - count)
+    assert says in outcome.stdout.str()
+
+
+def test_a_known_weakness_hides_no_dirt_where_the_run_s_item_is_left_out(
+    verdict: Callable[..., pytest.RunResult],
+) -> None:
+    known = {"write_good_dark": "known_weakness"}
+    verdict(result(clean=False, **known), "-k", "write").assert_outcomes(failed=1, deselected=5)
+    verdict(result(**known), "-k", "write").assert_outcomes(xfailed=1, deselected=5)
+
+
+def test_an_item_tells_its_own_weakness_first(verdict: Callable[..., pytest.RunResult]) -> None:
+    outcome = verdict(result("weakness", write_good_dark="weakness", acknowledged_lost="weakness"), "-k", "write")
+    outcome.assert_outcomes(failed=1, deselected=5)
+    assert "title of write.good@dark" in outcome.stdout.str()
+    assert "title of acknowledged.lost" not in outcome.stdout.str()
 
 
 def test_a_finding_that_is_missing_is_an_error_never_a_pass(verdict: Callable[..., pytest.RunResult]) -> None:
@@ -505,6 +595,32 @@ def test_values_replace_those_of_every_experiment(
     assert loaded.overrides == {"load.read.rate": "7/s"}
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--chaos-seed=5", "--chaos-set=seed=7"], "--chaos-seed and --chaos-set seed=7 say the same"),
+        (["--chaos-topology=3az", "--chaos-set=topology=2az"], "--chaos-topology and --chaos-set topology=2az say the"),
+    ],
+)
+def test_a_value_that_another_option_gives_too_is_said_before_anything_is_collected(
+    run: Run, pytester: pytest.Pytester, ran: list[str], options: list[str], says: str
+) -> None:
+    experiment(pytester.path, "one")
+    outcome = run("-m", "chaos", *options)
+    assert outcome.ret == pytest.ExitCode.USAGE_ERROR and ran == []
+    assert says in outcome.stderr.str()
+
+
+def test_an_objective_that_a_value_gives_too_is_a_collection_error(
+    run: Run, pytester: pytest.Pytester, ran: list[str]
+) -> None:
+    experiment(pytester.path, "one")
+    outcome = run("-m", "chaos", "--chaos-objective=100ms", "--chaos-set=load.read.good=ok within 2s")
+    outcome.assert_outcomes(errors=1, deselected=1)
+    assert "--chaos-objective 100ms and load.read.good=ok within 2s say the same of reads" in outcome.stdout.str()
+    assert ran == []
+
+
 def test_a_path_that_a_selected_experiment_does_not_have_is_a_collection_error_and_nothing_runs(
     run: Run, pytester: pytest.Pytester, ran: list[str]
 ) -> None:
@@ -673,8 +789,8 @@ def test_a_test_that_states_its_objective_keeps_it_and_says_so(
     seen: list[tuple[str, Any]] = []
 
     class Pool:
-        def get(self, topology: Any) -> str:
-            return "a lab"
+        def get(self, topology: Any) -> Any:
+            return SimpleNamespace(topology=topology)
 
     def execution(*, good: str, objectives: Any, **rest: Any) -> Any:
         seen.append((good, objectives))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import subprocess
 from datetime import UTC, datetime
 from email.utils import formatdate
@@ -119,6 +120,35 @@ def test_validate_reads_a_calendar_by_a_private_authority(tmp_path: Path, capsys
         assert len(server.asked) == 1
     output = capsys.readouterr().out
     assert output.count("blocked: ") == 1 and "validate: OK" in output
+
+
+@pytest.mark.parametrize(
+    ("experiment", "phase", "says"),
+    [
+        ("onne", "dead", 'the day has no experiment onne: did you mean "one"?'),
+        ("one", "healthy", "no fault of one begins in a phase healthy: expected dead"),
+        ("one", "deadd", 'no fault of one begins in a phase deadd: did you mean "dead"?'),
+    ],
+)
+def test_an_alert_is_expected_of_an_experiment_and_a_phase_that_the_day_has(
+    tmp_path: Path, experiment: str, phase: str, says: str
+) -> None:
+    expected = {"name": "Down", "fires_within": "1m", "resolves_within": "5m"}
+    good = {**expected, "experiment": "one", "phase": "dead"}
+
+    def day(*alerts: dict[str, str]) -> Path:
+        alerting = {"prometheus": "http://p:9090", "expect": list(alerts)}
+        return written(tmp_path, alerts=alerting, consent={"index": "operators"})
+
+    gameday.gameday_validate(day(good), AT)
+    file = day(good, {**expected, "experiment": experiment, "phase": phase})
+    with pytest.raises(InvalidInput) as refused:
+        gameday.gameday_validate(file, AT)
+    line = next(n for n, text in enumerate(file.read_text().splitlines(), 1) if text.startswith("alerts:"))
+    message = refused.value.message
+    assert says in message and re.search(rf"staging\.yaml:{line}:\d+: ", message), message
+    with pytest.raises(InvalidInput, match="the day has no experiment|no fault of one begins"):
+        gameday_hands.TargetHands(load_gameday(file), tmp_path / "reports").plans()  # before the cluster is asked
 
 
 # ---- resume ----------------------------------------------------------------------------------------------

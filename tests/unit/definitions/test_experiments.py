@@ -38,6 +38,7 @@ guards: {cluster.red: 10s, max: 8m}
 
 HEALTHY = "healthy:  {for: 30s"
 LATENCY = "{network.latency: {links: to zone c, delay: 300ms}}"
+LEVELS = "more than 100 levels of mappings and lists: expected fewer"
 DECOMMISSION = "do: {decommission: {zone: c, no_delay: true}}"
 RECOMMISSION = "do: {recommission: {zone: c}}, "
 READ = "  read:  {rate: 100/s, good: ok within 100ms}\n"
@@ -512,6 +513,30 @@ MEANING = {
         [(READ, "  read:  {rate: 9/s, good: ok within 1s, operation: point-in-time, pages: 900, size: 1000}\n")],
         ["5:75: 900 pages of 1000: expected 50000 documents a read at most"],
     ),
+    "a scroll that updates": (
+        [
+            (
+                READ,
+                "  read:  {rate: 9/s, good: ok within 1s, operation: scroll, pages: 2, size: 10, "
+                "actions: {update: 1}}\n",
+            )
+        ],
+        ["5:90: only the items of bulks update and delete: expected operation: bulk, or no actions"],
+    ),
+    "a scroll by a helper of bulks": (
+        [
+            (
+                READ,
+                "  read:  {rate: 9/s, good: ok within 1s, operation: scroll, pages: 2, size: 10, "
+                "client: {kind: helpers.bulk}}\n",
+            ),
+            *BY_LIBRARY,
+        ],
+        [
+            "5:81: helpers.bulk sends bulks: expected operation: bulk and items, for example items: 500, "
+            "or no client here"
+        ],
+    ),
     "searches in one request that has one": (
         [(READ, "  read:  {rate: 100/s, good: ok within 100ms, searches: 5}\n")],
         ["5:57: only an msearch has several searches: expected operation: msearch beside it, or no searches"],
@@ -781,6 +806,13 @@ MEANING = {
             "7:51: zone q is not in topology 3az-standby: expected one of a, b, c",
         ],
     ),
+    "zones named twice": (
+        [("phases:", "  client: {zones: [a, b, a]}\nphases:"), ("guards:", "controller: {zones: [a, a]}\nguards:")],
+        [
+            "7:26: zone a is named twice: expected each once",
+            "19:25: zone a is named twice: expected each once",
+        ],
+    ),
     "certificates where there are none": (
         [("phases:", "  client: {verify_health_checks: false}\nphases:")],
         ["7:34: topology 3az-standby has no certificates: expected security there, or this left out"],
@@ -811,6 +843,13 @@ MEANING = {
     "the default guard": (
         [(", max: 8m", ""), ("for: 30s", "for: 30m")],
         ["8:3: the phases with `for` take 32m, and guards.max ends the run after 15m: expected more than 32m"],
+    ),
+    "tags that pytest acts on": (
+        [("topology: 3az", "tags: [smoke, xfail, skip]\ntopology: 3az")],
+        [
+            "3:15: the tag xfail is a mark that pytest acts on: expected another word",
+            "3:22: the tag skip is a mark that pytest acts on: expected another word",
+        ],
     ),
     "a phase named all": (
         [("healthy: ", "all: ")],
@@ -859,6 +898,22 @@ def test_a_missing_topology_file() -> None:
     ]
 
 
+def test_a_home_that_there_is_not_and_a_name_that_no_file_can_have() -> None:
+    assert says(changed(("3az-standby", "~oops/3az.yaml"))) == [
+        "x.yaml:3:11: there is no topology file ~oops/3az.yaml: looked at ~oops/3az.yaml"
+    ]
+    long = "t" * 300
+    (line,) = says(changed(("3az-standby", long)))
+    assert line.startswith(f"x.yaml:3:11: there is no topology {long}: looked in ")
+    for workload, expected in {
+        "~nosuch/x.yaml": "~nosuch/x.yaml: there is no such file, nor a folder ~nosuch",
+        f"{long}.yaml": f"{long}.yaml: cannot be read: File name too long",
+        '"x\\0.yaml"': "no file can have this name, and a YAML file was expected",
+    }.items():
+        (line,) = says(changed(("  read:", f"  workload: {workload}\n  read:")))
+        assert expected in line
+
+
 def test_a_wrong_topology_is_reported_with_the_experiments_own_errors() -> None:
     Path("t.yaml").write_text("kind: topology\nzones: 3\n")
     found = says(changed(("3az-standby", "t.yaml"), ("for: 30s", "for: 30")))
@@ -900,7 +955,22 @@ def test_a_wrong_topology_is_reported_with_the_experiments_own_errors() -> None:
         ("a: !!foo 3", "1:4: the tag !!foo means nothing here, and plain YAML was expected"),
         ("<<: 3", "1:5: << takes in a single value, and a mapping was expected"),
         ("kind: topology", "1:7: this file is of kind topology, and of kind experiment was expected"),
+        ("a: !!int abc", "1:4: cannot read 'abc' as a whole number: expected one, or text in quotes"),
+        ("a: !!int ''", "1:4: cannot read '' as a whole number: expected one, or text in quotes"),
+        ("a: 0x_", "1:4: cannot read '0x_' as a whole number: expected one, or text in quotes"),
+        ("a: -_", "1:4: cannot read '-_' as a whole number: expected one, or text in quotes"),
+        ("a: ._", "1:4: cannot read '._' as a number: expected one, or text in quotes"),
+        ("a: !!bool maybe", "1:4: cannot read 'maybe' as true or false: expected one, or text in quotes"),
+        (f"a: {'9' * 5000}", f"1:4: cannot read '{'9' * 40}…' as a whole number: expected one, or text in quotes"),
+        ("%YAML 1.1\n---\na: 10:30\n", "3:4: cannot read '10:30' as a whole number: expected one, or text in quotes"),
+        (f"a: {'[' * 99}1{']' * 99}\nb: {'[' * 100}1{']' * 100}", f"2:103: {LEVELS}"),
+        (f"a: {'[' * 2000}{']' * 2000}", f"1:103: {LEVELS}"),
+        (
+            "\n".join(["m0: &a0 {a: 1}", *(f"m{n}: &a{n} {{<<: *a{n - 1}}}" for n in range(1, 100))]),
+            f"1:5: {LEVELS}",
+        ),
     ],
+    ids=lambda text: text[:40],
 )
 def test_what_is_no_mapping_of_keys(text: str, expected: str) -> None:
     assert says(text) == [f"x.yaml:{expected}"]

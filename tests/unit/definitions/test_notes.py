@@ -74,6 +74,8 @@ WRONG = {
     '{phase: failover, write.outage: "<= 5s", known_weakness: {why: x, bound: ">= 9s"}}': "<= and more than 5s",
     '{phase: failover, write.good: ">= 99%", known_weakness: {why: x, bound: ">= 99.9%"}}': ">= and less than 99%",
     '{phase: failover, write.good: ">= 99%", known_weakness: {why: x, bound: ">= 0%"}}': "holds whatever happens",
+    '{phase: slow, elections: ">= 1", known_weakness: {why: x, bound: ">= 0"}}': "bound >= 0 holds whatever happens",
+    '{phase: slow, write.outage: ">= 5s", known_weakness: {why: x, bound: ">= 0s"}}': "holds whatever happens",
     "{acknowledged.lost: 0, known_weakness: 75 are lost}": "a promise about data, which takes no known_weakness",
     '{documents.unexpected: 0, known_weakness: {why: x, bound: "<= 9"}}': "takes no known_weakness",
     '{acknowledged.lost: "<= 3"}': 'expected because: "why" in this line, or acknowledged.lost: 0',

@@ -225,13 +225,13 @@ def test_a_load_in_python_takes_the_option_and_its_command_says_so(
     monkeypatch.setattr(running, "Execution", lambda experiment, options, *_: (experiment, options))
     lab = SimpleNamespace(kind="local", topology=topology("3az"), manifest=SimpleNamespace(parts=PARTS))
 
-    def made(given: list[str], write: str | None = "10/s") -> Any:
+    def made(given: list[str], write: str | None = "10/s", good: str = "1s") -> Any:
         return in_python.python_execution(
             name="test_x",
             lab=lab,  # type: ignore[arg-type]
             out=tmp_path,
             rates={"read": "10/s", "write": write},
-            good="1s",
+            good=good,
             client={},
             seed=1,
             file=Path("test_x.py"),
@@ -250,6 +250,10 @@ def test_a_load_in_python_takes_the_option_and_its_command_says_so(
     assert made([])[1].command == "pytest -m chaos test_x.py::test_x"
     with pytest.raises(InvalidInput, match=r"--chaos-objective write=2s: the load of test_x.py has no writes"):
         made(["write=2s"], write=None)
+    with pytest.raises(InvalidInput, match=r"load: 0/s is nothing: expected more than zero"):
+        made([], write="0/s")
+    with pytest.raises(InvalidInput, match=r"load: nothing can be good after 8s: clients wait 5s for an answer"):
+        made([], good="8s")
 
 
 # ---- faults that must bite -------------------------------------------------------------------------------

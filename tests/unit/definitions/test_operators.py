@@ -49,6 +49,11 @@ def test_they_are_read_written_down_and_planned_with_what_takes_them_back(tmp_pa
         ((MAKE, DELETE, CLOSE), "no index archive is made here"),
         (("index_create: {index: _all}",), "index"),
         (("index_create: {index: 'a*'}",), "index"),
+        (("index_create: {index: archive, settings: {number_of_shards: 0}}",), "expected a whole number from 1, got 0"),
+        (
+            ("index_create: {index: archive, settings: {number_of_replicas: many}}",),
+            "number_of_replicas: expected a whole number from 0, got 'many'",
+        ),
         (("index_delete: {index: chaos}",), "the load's index, and others', are not touched"),
     ],
 )

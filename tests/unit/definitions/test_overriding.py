@@ -16,7 +16,7 @@ from shipped import EXPERIMENTS
 
 from chaos import cli as module
 from chaos.base.errors import InvalidInput
-from chaos.definitions import Experiment, overriding
+from chaos.definitions import Duration, Experiment, overriding
 from chaos.definitions.source import Source
 from chaos.registry import load_experiment
 from chaos.run import plan
@@ -200,6 +200,12 @@ def test_a_wrong_value_is_told_of_the_option_and_of_no_line_of_the_file(load: Lo
     assert len(says.splitlines()) == 1
 
 
+@pytest.mark.parametrize("value", ["!!int abc", "0x_", "!!bool maybe", "9" * 5000, "[" * 2000], ids=lambda text: text[:9])
+def test_a_value_that_cannot_be_read_is_told_of_the_option(load: Load, value: str) -> None:
+    said = refused(load, f"seed={value}")
+    assert said.startswith(f"--set seed={value}: ") and ("cannot read" in said or "more than 100 levels" in said)
+
+
 def test_what_only_the_whole_plan_shows_to_be_wrong(load: Load) -> None:
     assert "--set phases.slow.inject.network.latency.0.links=to zone q" in refused(
         load, "phases.slow.inject.network.latency.0.links=to zone q"
@@ -223,6 +229,38 @@ def test_a_topology_is_not_what_it_is_for(
     assert code == 2 and "--set is of experiments" in err
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--topology", "3az-standby", "--set", "topology=2az"], "--topology and --set topology=2az say the same"),
+        (["--seed", "0", "--set", "seed=7"], "--seed and --set seed=7 say the same"),
+        (["--no-controller", "--set", "controller.act=false"], "--no-controller and --set controller.act=false say"),
+        (
+            ["--objective", "read=1s", "--set", "load.read.good=ok within 2s"],
+            "--objective 1s and load.read.good=ok within 2s say the same of reads",
+        ),
+        (
+            ["--objective", "1s", "--set", "load.read={rate: 9/s, good: ok within 2s}"],
+            "--objective 1s and load.read={rate: 9/s, good: ok within 2s} say the same of reads",
+        ),
+    ],
+)
+def test_what_another_option_says_too_is_refused(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], options: list[str], says: str
+) -> None:
+    for command in (["plan"], ["run", "--dry-run"]):
+        code, out, err = call([*command, file, *options], monkeypatch, capsys)
+        assert (code, out) == (2, "")
+        assert says in err and "leave one of them out" in err
+
+
+def test_options_of_something_else_stand_beside_it(load: Load, file: Path) -> None:
+    beside = overriding.parse(["topology.opensearch=2.19.6", "load.read.rate=9/s"])
+    overriding.refuse_beside(beside, ("--topology", "topology", "3az"), ("--seed", "seed", 3))
+    found = load_experiment(file, overrides=beside, good={"read": Duration.parse("1s")})
+    assert found.load.operation("read").rate == 9  # type: ignore[union-attr]
+
+
 # ---- plan, hash and command ------------------------------------------------------------------------------
 
 
@@ -233,6 +271,7 @@ def test_plan_hash_and_command_know_it(load: Load, file: Path) -> None:
     assert "overrides" not in plainly.to_json()
     assert changed.to_json()["overrides"] == {"load.write.rate": "50/s"}
     assert "--set load.write.rate=50/s" in RunSpec.of(changed).command
+    assert RunSpec.of(load("seed=7", "load.write.rate=50/s")).command.endswith("--seed 7 --set load.write.rate=50/s")
 
 
 def test_the_plan_says_so(file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

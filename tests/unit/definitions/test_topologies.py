@@ -233,6 +233,10 @@ WRONG = {
         [("index.number_of_shards: 3", "index.number_of_shards: 0")],
         ["15:35: index.number_of_shards: expected a whole number from 1, got 0"],
     ),
+    "a setting under both of its names": (
+        [("number_of_replicas: 2", "number_of_replicas: 2, refresh_interval: 1s, index.refresh_interval: 30s")],
+        ["15:83: refresh_interval and index.refresh_interval are one setting: expected it once"],
+    ),
     "what the lab sets": (
         [("{node.attr.rack: r1}", "{node.attr.zone: a}")],
         ["9:61: node.attr.zone is set by the lab: expected it in no definition"],

@@ -182,11 +182,25 @@ def test_objectives_of_the_command_line_hold_on_all_sides() -> None:
             "x.yaml:15:12: write.p99@dark: there is no phase dark",
         ),
         (EXAMPLE.replace("times: 4", "tolerance: {read.p99@x: 5ms}"), "x.yaml:15:15: read.p99@x: there is no phase x"),
+        (
+            EXAMPLE.replace("times: 4", "decide: [acknowledged.lost, nonsense.metric]"),
+            "x.yaml:15:31: nonsense.metric: no metric begins with nonsense",
+        ),
+        (
+            EXAMPLE.replace("times: 4", "tolerance: {wriet.p99@steady: 5ms}"),
+            'x.yaml:15:15: wriet.p99@steady: no metric begins with wriet: did you mean "write"?',
+        ),
         (EXAMPLE.replace("times: 4", "runs: 4"), 'x.yaml:15:3: unknown key "runs"'),
     ],
 )
 def test_every_way_to_be_wrong_has_its_place(text: str, wanted: str) -> None:
     assert any(line.startswith(wanted) for line in says(text)), says(text)
+
+
+def test_what_decides_may_be_in_a_table_alone_or_of_a_stream_that_a_side_brings() -> None:
+    stream = "{load: {streams: {extra: {operation: search, rate: 5/s, good: ok within 1s}}}}"
+    names = "costs.goodput, ladder.green@steady, data.cas, extra.p99, elections, read.minimum.10s"
+    assert load(side(stream).replace("times: 4", f"decide: [{names}]")).decide == tuple(names.split(", "))
 
 
 def test_problems_of_the_file_itself_are_told_once_and_not_for_each_side() -> None:

@@ -339,6 +339,33 @@ def test_what_is_wrong_with_it_stops_the_experiment(
     assert says in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("read", "says"),
+    [
+        ("read: {clients: 2}", "theirs.yaml:6:3: the workload orders has no queries: expected some there"),
+        (
+            "streams: {deep: {operation: scroll, pages: 2, size: 10, rate: 4/s, good: ok within 1s}}",
+            "theirs.yaml:6:13: the workload orders has no queries: expected some there",
+        ),
+        (
+            "streams: {many: {operation: msearch, searches: 2, rate: 4/s, good: ok within 1s}}",
+            "theirs.yaml:6:13: the workload orders has no queries: expected some there",
+        ),
+        (
+            "read: {operation: get, queries: [nonsense], rate: 4/s, good: ok within 1s}",
+            "theirs.yaml:6:35: queries are of searches, and read sends none",
+        ),
+    ],
+)
+def test_without_queries_nothing_that_searches_is_asked_of_it(tmp_path: Path, read: str, says: str) -> None:
+    """A closed loop of such searches divided by 0 in the driver."""
+    written(tmp_path, WORKLOAD[: WORKLOAD.index("queries:")])
+    text = EXPERIMENT.replace("read: {rate: 40/s, good: ok within 1s}", read)
+    with pytest.raises(InvalidInput) as caught:
+        load_experiment(experiment(tmp_path, text))
+    assert says in caught.value.message
+
+
 def test_one_that_is_written_anew_names_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As of a failure that was shrunk."""
     written(tmp_path)
