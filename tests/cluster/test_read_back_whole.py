@@ -178,3 +178,18 @@ def test_an_index_that_gives_few_documents_at_once_is_read_in_as_many_answers_as
     result = found(damaged)
     assert result["complete"] and result["documents"] == len(IDS) and result["content"]["reason"] is None
     assert result["content"]["indexed"] == len(IDS) and result["duplicated_count"] == 0
+
+
+@pytest.mark.full
+def test_documents_of_others_that_share_every_value_are_listed_in_full_and_hide_none_of_ours(damaged):
+    """More than an answer holds have none of our fields, and more than that have those of one of our documents."""
+    administer(damaged, "PUT", f"/{INDEX}/_settings", body={"index": {"max_result_window": 40}})
+    ours = administer(damaged, "GET", f"/{INDEX}/_doc/{COLUMN}")[1]["_source"]
+    given = [(f"other-{n}", {"text": "of another writer"}) for n in range(90)]
+    given += [(f"copy-{n}", ours) for n in range(90)]
+    for id, body in given:
+        assert administer(damaged, "PUT", f"/{INDEX}/_doc/{id}", body=body)[0] == 201
+    result = found(damaged)
+    assert result["complete"] and result["lost_count"] == result["duplicated_count"] == 0
+    assert result["documents"] == len(IDS) + len(given)
+    assert result["unacknowledged_present"] == len(given)
