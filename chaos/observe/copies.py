@@ -99,8 +99,8 @@ class Shared(Generic[P]):
 
 
 ABSENT = {"missing": "_last"}
-"""Where documents without a field stand, which is where they stand anyway. Unless it is said, OpenSearch (2.19.6 and
-3.8.0, tried) passes over every segment in which no document has the first field, once an answer continues another."""
+"""Where documents without a field stand, which is where they stand anyway. Unless it is said, OpenSearch
+3.8.0 (tried) passes over every segment in which no document has the first field, once an answer continues another."""
 
 
 class CopySearch:
