@@ -8,7 +8,16 @@ from dataclasses import fields, replace
 
 import manager_sizes as sizes
 import pytest
-from audited import MISSING, PROBLEMS, ZONES, healthy, large, of_nodes, often, with_settings
+from audited import (
+    MISSING,
+    PROBLEMS,
+    ZONES,
+    healthy,
+    large,
+    of_nodes,
+    often,
+    with_settings,
+)
 from fakes import topology
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -18,8 +27,19 @@ from chaos.definitions.topology import AWARENESS
 from chaos.programs.audit import RULES, Status, Workload, audit, definition, documentation, limits
 from chaos.programs.audit import rules as checklist
 from chaos.programs.audit.answers import Partial, usage
-from chaos.programs.audit.catalogue import worst
-from chaos.programs.audit.facts import BALANCE, FOLLOWER, GIB, STOCK, Index, Settings, Sheet, Usage, seconds
+from chaos.programs.audit.catalogue import Row, worst
+from chaos.programs.audit.facts import (
+    BALANCE,
+    CAT_LIMITS,
+    FOLLOWER,
+    GIB,
+    STOCK,
+    Index,
+    Settings,
+    Sheet,
+    Usage,
+    seconds,
+)
 from chaos.programs.audit.rules import checked, regained
 
 
@@ -27,8 +47,12 @@ def graded(sheet: Sheet, workload: Workload = Workload.SEARCH) -> dict[str, Stat
     return {row.rule.id: row.status for row in audit(sheet, workload)}
 
 
+def row(sheet: Sheet, rule: str) -> Row:
+    return next(row for row in audit(sheet) if row.rule.id == rule)
+
+
 def value(sheet: Sheet, rule: str) -> str:
-    return next(row.value for row in audit(sheet) if row.rule.id == rule)
+    return row(sheet, rule).value
 
 
 def test_a_healthy_cluster_satisfies_every_rule() -> None:
@@ -340,3 +364,12 @@ def test_tasks_are_throttled_by_default_since_3_and_by_what_is_set_before(
     sheet = replace(sheet, settings=replace(sheet.settings, explicit=names))
     assert graded(sheet)["protection.tasks"] is status
     assert all(kind in value(sheet, "protection.tasks") for kind in given)
+
+
+def test_tables_have_a_limit_each_only_where_all_were_told() -> None:
+    limited = with_settings(**{name.replace(".", "__"): "100" for name in CAT_LIMITS})(healthy())
+    assert value(limited, "limits.tables") == "12 shard copies; each has a limit"
+    unsaid = MISSING["cat.shards.response.limit.number_of_shards"][1](limited)
+    said = "12 shard copies; cat.shards.response.limit.number_of_shards: this cluster does not say it"
+    assert (row(unsaid, "limits.tables").status, value(unsaid, "limits.tables")) == (Status.UNKNOWN, said)
+
