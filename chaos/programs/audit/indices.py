@@ -142,6 +142,10 @@ def delayed(sheet: Sheet, workload: Workload) -> Found:
 # ---- where copies may go -------------------------------------------------------------------------------
 
 
+Filters = frozenset[tuple[tuple[str, str], str]]
+"""((exclude, include or require; what of a node), values)."""
+
+
 def _limit(value: str | None) -> int | None:
     """A number of shards above zero; None where there is no limit."""
     return int(value) if value is not None and value.lstrip("-").isdigit() and int(value) > 0 else None
@@ -169,36 +173,71 @@ def placed(shards: int, copies: int, nodes: int, limit: int | None) -> int:
     needs=("nodes", "settings", "indices"),
 )
 def shards_limit(sheet: Sheet, workload: Workload) -> Found:
-    overall = [limit for value in sheet.held(PER_NODE) if (limit := _limit(value)) is not None]
     now, later = [], []
+    fitting = _places(sheet)
     for index in sheet.indices or ():
         limit = _limit(index.settings.get("routing.allocation.total_shards_per_node"))
-        nodes, copies = len(_fitting(sheet, index)), index.replicas + 1
+        nodes, copies = len(fitting[index.name]), index.replicas + 1
         if limit is None or not nodes:
             continue
         if placed(index.shards, copies, nodes, limit) < placed(index.shards, copies, nodes, None):
             now.append(index.name)
         elif placed(index.shards, copies, nodes - 1, limit) < placed(index.shards, copies, nodes - 1, None):
             later.append(index.name)
-    total, data = sum(index.shards * (index.replicas + 1) for index in sheet.indices or ()), len(sheet.data)
-    tight = bool(overall) and min(overall) * (data - 1) < total
+    short, tight = _overall(sheet, fitting)
     names = sorted(now) + sorted(later)
     value = "; ".join(
         part
         for part in (
             f"no place now for copies of {some(sorted(now))}" if now else "",
             f"none after the loss of a node for copies of {some(sorted(later))}" if later else "",
-            f"{PER_NODE}: {min(overall)} for {text.plural(total, 'copy', 'copies')} on {data} nodes" if tight else "",
+            tight,
         )
         if part
     )
     mends = _reset(names[:SHOWN], "index.routing.allocation.total_shards_per_node")
     mends += cleared(sheet, [PER_NODE]) if tight else ()
-    if now or (tight and min(overall) * data < total):
+    if now or short:
         return Found(Status.FAIL, value, indices=tuple(names[:SHOWN]), commands=mends)
     if names or tight:
         return Found(Status.WARN, value, indices=tuple(names[:SHOWN]), commands=mends)
     return Found(Status.OK, "no limit, or room enough")
+
+
+def _places(sheet: Sheet) -> dict[str, set[str]]:
+    """Index → names of the data nodes that may hold its copies by its filters; one set where filters are alike."""
+    by_filters: dict[Filters, set[str]] = {}
+    found = {}
+    for index in sheet.indices or ():
+        filtered = frozenset(filters(index.settings).items())
+        if filtered not in by_filters:
+            by_filters[filtered] = {node.name for node in _fitting(sheet, index)}
+        found[index.name] = by_filters[filtered]
+    return found
+
+
+def _overall(sheet: Sheet, fitting: Mapping[str, set[str]]) -> tuple[bool, str]:
+    """Whether the cluster's limit leaves copies out now, and in words what it leaves out now or after a loss.
+
+    ``fitting``: see :func:`_places`.
+    """
+    limits = [limit for value in sheet.held(PER_NODE) if (limit := _limit(value)) is not None]
+    if not limits:
+        return False, ""
+
+    def held(lost: str | None) -> int:
+        """How many copies find a place without that node and without a limit."""
+        named = ((index, fitting[index.name]) for index in sheet.indices or ())
+        return sum(placed(each.shards, each.replicas + 1, len(on) - (lost in on), None) for each, on in named)
+
+    def said(copies: int, nodes: int) -> str:
+        return f"{PER_NODE}: {limit} for {text.plural(copies, 'copy', 'copies')} on {text.plural(nodes, 'node')}"
+
+    nodes, limit, now = len(sheet.data), min(limits), held(None)
+    if now > limit * nodes:
+        return True, said(now, nodes)
+    later = max((held(node.name) for node in sheet.data), default=0)
+    return False, f"{said(later, nodes - 1)} after the loss of one" if later > limit * (nodes - 1) else ""
 
 
 def _bound(index: Index) -> list[str]:

@@ -14,6 +14,7 @@ from audited import (
     ZONES,
     healthy,
     large,
+    left_set,
     of_nodes,
     often,
     with_settings,
@@ -373,3 +374,29 @@ def test_tables_have_a_limit_each_only_where_all_were_told() -> None:
     said = "12 shard copies; cat.shards.response.limit.number_of_shards: this cluster does not say it"
     assert (row(unsaid, "limits.tables").status, value(unsaid, "limits.tables")) == (Status.UNKNOWN, said)
 
+
+@pytest.mark.parametrize(
+    ("limit", "replicas", "status", "says"),
+    [
+        ("4", (2, 2), Status.OK, "room enough"),  # two nodes can hold 8 of the 12 copies
+        ("4", (2, 5), Status.OK, "room enough"),  # more copies than nodes: the others have no place anyhow
+        ("3", (2, 2), Status.FAIL, "3 for 12 copies on 3 nodes"),
+        ("2", (0, 1), Status.WARN, "2 for 6 copies on 2 nodes after the loss of one"),
+    ],
+)
+def test_the_cluster_s_limit_is_held_against_copies_that_find_a_place(
+    limit: str, replicas: tuple[int, int], status: Status, says: str
+) -> None:
+    indices = tuple(Index(f"i{number}", 2, each) for number, each in enumerate(replicas))
+    set_to = left_set(cluster__routing__allocation__total_shards_per_node=limit)
+    sheet = set_to(replace(healthy(), indices=indices))
+    found = row(sheet, "shards.limit")
+    assert found.status is status and says in found.value, found.value
+
+
+def test_a_node_that_may_hold_nothing_of_an_index_leaves_as_many_copies_when_it_is_lost() -> None:
+    """Of an index that is kept off a-data both copies stay where a-data is lost: one node more has to hold them."""
+    off = Index("off", 3, 2, {"routing.allocation.exclude.zone": "a"})
+    set_to = left_set(cluster__routing__allocation__total_shards_per_node="2")
+    found = row(set_to(replace(healthy(), indices=(off,))), "shards.limit")
+    assert found.status is Status.WARN and "2 for 6 copies on 2 nodes after the loss of one" in found.value
