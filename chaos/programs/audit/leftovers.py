@@ -99,15 +99,20 @@ def rebalance(sheet: Sheet, workload: Workload) -> Found:
 
 
 FILTER = re.compile(r"(?:cluster\.)?routing\.allocation\.(exclude|include|require)\.(.+)")
+ADDRESSES = ("_ip", "_host_ip", "_publish_ip")
 
 
-def fits(node: Node, key: str, values: str) -> bool | None:
-    """Whether a node has one of the values of a filter, ``*`` included. None: that is not known from here."""
+def fits(node: Node, key: str, values: str, *, every: bool = False) -> bool | None:
+    """Whether a node has one of the values of a filter, ``*`` included. None: that is not known from here.
+
+    ``every``: it has to have each of them, as ``require`` asks of all but addresses (DiscoveryNodeFilters.match).
+    """
     own = {"_name": node.name, "_id": node.id, "_ip": node.ip, "_host": node.host}
     if key.startswith("_") and own.get(key) is None:
         return None
     held = own[key] if key.startswith("_") else node.attributes.get(key)
-    return held is not None and any(fnmatchcase(held, value) for value in listed(values))
+    enough = all if every and key not in ADDRESSES else any
+    return held is not None and enough(fnmatchcase(held, value) for value in listed(values))
 
 
 def filters(settings: Mapping[str, str]) -> dict[tuple[str, str], str]:
@@ -119,7 +124,7 @@ def filters(settings: Mapping[str, str]) -> dict[tuple[str, str], str]:
 def allowed(node: Node, rules: Mapping[tuple[str, str], str]) -> bool:
     """Whether a node may hold copies under these filters, as far as its name and attributes tell."""
     included = [fits(node, key, values) for (kind, key), values in rules.items() if kind == "include"]
-    required = [fits(node, key, values) for (kind, key), values in rules.items() if kind == "require"]
+    required = [fits(node, key, values, every=True) for (kind, key), values in rules.items() if kind == "require"]
     excluded = [fits(node, key, values) for (kind, key), values in rules.items() if kind == "exclude"]
     return True not in excluded and False not in required and (not included or True in included or None in included)
 

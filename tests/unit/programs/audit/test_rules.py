@@ -15,8 +15,10 @@ from audited import (
     healthy,
     large,
     left_set,
+    of_index,
     of_nodes,
     often,
+    with_replicas,
     with_settings,
 )
 from fakes import topology
@@ -375,6 +377,13 @@ def test_tables_have_a_limit_each_only_where_all_were_told() -> None:
     assert (row(unsaid, "limits.tables").status, value(unsaid, "limits.tables")) == (Status.UNKNOWN, said)
 
 
+def test_nodes_of_a_good_tier_are_not_named_with_a_bad_one() -> None:
+    tiered = PROBLEMS["a tier of one node"][2](healthy())  # c-data is the warm one
+    small = of_nodes(lambda n: replace(n, heap=8 * GIB, limit=8 * GIB * 7 // 10), lambda n: n.name == "b-data")(tiered)
+    found = row(small, "tiers.heap")
+    assert (found.status, found.nodes, found.value) == (Status.WARN, ("b-data",), "temp hot: heap 8 GiB to 16 GiB")
+
+
 @pytest.mark.parametrize(
     ("limit", "replicas", "status", "says"),
     [
@@ -400,3 +409,51 @@ def test_a_node_that_may_hold_nothing_of_an_index_leaves_as_many_copies_when_it_
     set_to = left_set(cluster__routing__allocation__total_shards_per_node="2")
     found = row(set_to(replace(healthy(), indices=(off,))), "shards.limit")
     assert found.status is Status.WARN and "2 for 6 copies on 2 nodes after the loss of one" in found.value
+
+
+BOXES = of_nodes(lambda n: replace(n, attributes={**n.attributes, "box": "warm" if n.zone == "c" else "hot"}))
+"""Two nodes of one box, and one of another."""
+
+
+def test_a_node_needs_every_value_that_is_required_of_it() -> None:
+    """DiscoveryNodeFilters.match: ``require`` asks for all values of an attribute, ``include`` for one of them."""
+    required = of_index(routing__allocation__require__box="hot,warm")(BOXES(healthy()))
+    assert row(required, "index.filters").status is Status.FAIL
+    assert "box hot,warm (no node)" in value(required, "tiers.copies")
+    included = of_index(routing__allocation__include__box="hot,warm")(BOXES(healthy()))
+    assert row(included, "index.filters").status is row(included, "tiers.copies").status is Status.OK
+    cluster = left_set(cluster__routing__allocation__require__box="hot,warm")(BOXES(healthy()))
+    assert "keeps copies off a-data, b-data, c-data" in value(cluster, "left.excludes")
+    both = of_index(routing__allocation__require__box="h*,*t")(with_replicas(1)(BOXES(healthy())))
+    assert row(both, "index.filters").status is Status.OK  # two nodes have both
+
+
+def test_of_addresses_one_that_is_required_is_enough() -> None:
+    address = {"a": "10.0.0.1", "b": "10.0.0.2", "c": "10.0.0.3"}
+    sheet = of_nodes(lambda n: replace(n, ip=address[n.zone or ""]))(healthy())
+    bound = of_index(routing__allocation__require___ip=",".join(address.values()))(sheet)
+    assert row(bound, "index.filters").status is Status.WARN  # bound, and not without a node
+    fewer = of_index(routing__allocation__require___ip="10.0.0.1,10.0.0.2")(sheet)
+    assert row(fewer, "index.filters").status is Status.FAIL
+
+
+@pytest.mark.parametrize("values", ["hot*", "hot1,hot2,hot3", "hot3, hot2 ,hot1", "hot1,*2,*3"])
+def test_a_tier_is_all_the_nodes_that_a_filter_takes(values: str) -> None:
+    number = {"a": 1, "b": 2, "c": 3}
+    sheet = of_nodes(lambda n: replace(n, attributes={**n.attributes, "box": f"hot{number[n.zone or '']}"}))(healthy())
+    tier = of_index(routing__allocation__include__box=values)(sheet)
+    assert row(tier, "tiers.copies").status is Status.OK, value(tier, "tiers.copies")
+    assert value(tier, "tiers.heap") == "alike in 1 tier"
+    unlike = of_nodes(lambda n: replace(n, heap=8 * GIB), lambda n: n.name == "c-data")(tier)
+    assert row(unlike, "tiers.heap").nodes == ("c-data",)
+    alone = of_index(routing__allocation__exclude__zone="b,c")(tier)
+    assert row(alone, "tiers.copies").nodes == ("a-data",) and "not zone b,c (a-data)" in value(alone, "tiers.copies")
+
+
+def test_an_index_that_includes_either_of_two_attributes_may_lie_on_nodes_of_both() -> None:
+    either = of_index(routing__allocation__include__box="warm", routing__allocation__include__zone="a")(
+        BOXES(healthy())
+    )
+    assert row(either, "tiers.copies").status is Status.OK
+    named = of_index(routing__allocation__include__box="warm", routing__allocation__include___name="a-data")
+    assert row(named(BOXES(healthy())), "tiers.copies").status is Status.OK
