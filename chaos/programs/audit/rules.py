@@ -440,20 +440,23 @@ def cpu(sheet: Sheet, workload: Workload) -> Found:
     nodes, gap = told(sheet, sheet.data, "cpu")
     if not nodes:
         return Found(Status.UNKNOWN, "", gap=gap)
-    counted = all(node.processors for node in nodes)
-    weight = {node.name: (node.processors or 1) if counted else 1 for node in nodes}
+    counted = all(node.processors for node in sheet.data)
+    weight = {node.name: (node.processors or 1) if counted else 1 for node in sheet.data}
     work = sum((node.cpu or 0) * weight[node.name] for node in nodes)
     hottest = max(nodes, key=lambda node: node.cpu or 0)
-    value = f"{work / sum(weight.values()):.0f} % now, {hottest.cpu:.0f} % on {hottest.name}"
-    # a node without a zone may be lost with any
-    left = {zone: sum(weight[node.name] for node in nodes if node.zone not in (zone, None)) for zone in sheet.zones}
-    if len(sheet.zones) < 2 or not all(left.values()):
+    value = f"{work / sum(weight[node.name] for node in nodes):.0f} % now, {hottest.cpu:.0f} % on {hottest.name}"
+    if len(sheet.zones) < 2:
         return Found(Status.FAIL, f"{value}; nothing survives the loss of its zone", (hottest.name,))
+    # a node without a zone may be lost with any; one that did not tell its work is there, and adds work if anything
+    left = {
+        zone: sum(weight[node.name] for node in sheet.data if node.zone not in (zone, None)) for zone in sheet.zones
+    }
     zone = min(left, key=lambda each: left[each])
     after = work / left[zone]
     # a node that is hotter than the rest stays so: no zone's loss makes it cooler
     status = grade(max(after, hottest.cpu or 0), CPU_OK, CPU_MOST)
-    return Found(status, f"{value}; {after:.0f} % on the others without zone {zone}", (hottest.name,), gap=gap)
+    share = f"{'at least ' if gap else ''}{after:.0f} %"
+    return Found(status, f"{value}; {share} on the others without zone {zone}", (hottest.name,), gap=gap)
 
 
 @rule(
@@ -533,13 +536,16 @@ def storage_of_zone(sheet: Sheet, workload: Workload) -> Found:
     nodes, gap = told(sheet, sheet.data, "disk", "disk_free")
     if not nodes:
         return Found(Status.UNKNOWN, "", gap=gap)
-    held = sum((node.disk or 0) - (node.disk_free or 0) for node in nodes)
-    left = {zone: sum(node.disk or 0 for node in nodes if node.zone not in (zone, None)) for zone in sheet.zones}
-    if len(left) < 2 or not all(left.values()):
+    if len(sheet.zones) < 2:
         return Found(Status.FAIL, "nothing survives the loss of its zone")
+    if any(node.disk is None for node in sheet.data):  # they may have room, so nothing is proven
+        return Found(Status.UNKNOWN, "", gap=gap)
+    held = sum((node.disk or 0) - (node.disk_free or 0) for node in nodes)
+    left = {zone: sum(node.disk or 0 for node in sheet.data if node.zone not in (zone, None)) for zone in sheet.zones}
     zone = min(left, key=lambda each: left[each])
     share = 100 * held / left[zone]
-    return Found(grade(share, FULLEST, FULLEST), f"{share:.0f} % on the others without zone {zone}", gap=gap)
+    value = f"{'at least ' if gap else ''}{share:.0f} % on the others without zone {zone}"
+    return Found(grade(share, FULLEST, FULLEST), value, gap=gap)
 
 
 # ---- protections ---------------------------------------------------------------------------------------

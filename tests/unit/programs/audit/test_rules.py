@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 
 import manager_sizes as sizes
 import pytest
 from audited import (
     MISSING,
+    NOT_FORCED,
     PROBLEMS,
     ZONES,
     healthy,
@@ -457,3 +458,37 @@ def test_an_index_that_includes_either_of_two_attributes_may_lie_on_nodes_of_bot
     assert row(either, "tiers.copies").status is Status.OK
     named = of_index(routing__allocation__include__box="warm", routing__allocation__include___name="a-data")
     assert row(named(BOXES(healthy())), "tiers.copies").status is Status.OK
+
+
+def silent(*zones: str, facts: tuple[str, ...]) -> Callable[[Sheet], Sheet]:
+    """Data nodes of these zones did not answer what was asked of their statistics."""
+    return of_nodes(lambda n: replace(n, **dict.fromkeys(facts)), lambda n: n.is_data and n.zone in zones)
+
+
+def test_nodes_that_did_not_answer_are_no_loss_of_processors() -> None:
+    half = of_nodes(lambda n: replace(n, cpu=50.0))(healthy())
+    two = row(silent("b", "c", facts=("cpu",))(half), "cpu")
+    assert two.status is Status.UNKNOWN and "nothing survives" not in two.value
+    assert "cpu of b-data, c-data: not said" in two.value
+    one = row(silent("c", facts=("cpu",))(half), "cpu")  # 800 processor-percent of two nodes, on 16 processors
+    assert one.status is Status.UNKNOWN and "at least 50 % on the others" in one.value
+    full = of_nodes(lambda n: replace(n, cpu=88.0, processors=12 if n.zone == "a" else 4))(healthy())
+    assert row(silent("c", facts=("cpu",))(full), "cpu").status is Status.FAIL  # whatever the silent one does
+    alone = of_nodes(lambda n: replace(n, zone="a"))(half)
+    assert (
+        "nothing survives the loss of its zone" in row(alone, "cpu").value and row(alone, "cpu").status is Status.FAIL
+    )
+
+
+def test_nodes_that_did_not_answer_are_no_loss_of_storage() -> None:
+    sheet = NOT_FORCED(healthy())
+    two = row(silent("b", "c", facts=("disk", "disk_free"))(sheet), "storage.zone")
+    assert two.status is Status.UNKNOWN and "disk of b-data, c-data: not said" in two.value
+    fuller = of_nodes(lambda n: replace(n, disk_free=240 * GIB), lambda n: n.is_data)(sheet)
+    assert row(fuller, "storage.zone").status is Status.OK  # 780 of 1000
+    assert row(silent("c", facts=("disk", "disk_free"))(fuller), "storage.zone").status is Status.UNKNOWN
+    full = of_nodes(lambda n: replace(n, disk_free=20 * GIB), lambda n: n.is_data)(sheet)
+    proven = row(silent("c", facts=("disk_free",))(full), "storage.zone")
+    assert proven.status is Status.FAIL and "at least 96 %" in proven.value
+    alone = of_nodes(lambda n: replace(n, zone="a"))(sheet)
+    assert row(alone, "storage.zone").status is Status.FAIL
