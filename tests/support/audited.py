@@ -599,6 +599,7 @@ MISSING: dict[str, tuple[tuple[str, ...], Change]] = {
             *("limits.tables", "managers.calls", "managers.asked"),
             *("left.allocation", "left.rebalance", "left.excludes", "left.disk-threshold", "managers.votes", "routing"),
             *("shards.limit", "index.filters", "tiers.copies", "tiers.heap", "templates", "replication", "snapshots"),
+            *("left.watermarks", "left.recovery", "protection.tasks", "settings.deadly"),
             "certificates",
         ),
         _forget("nodes"),

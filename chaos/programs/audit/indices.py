@@ -13,6 +13,7 @@ from chaos.programs.audit.catalogue import SHOWN, Found, Workload, curl, gib, ru
 from chaos.programs.audit.facts import (
     DEFAULT_REPLICAS,
     PER_NODE,
+    RESTRICTED,
     SEGMENT_PRESSURE,
     Index,
     Node,
@@ -533,7 +534,6 @@ def _stream(name: str) -> str | None:
     needs=("nodes", "settings", "indices"),
 )
 def replication(sheet: Sheet, workload: Workload) -> Found:
-    assert sheet.settings is not None
     strategy = min(sheet.held(STRATEGY), default="DOCUMENT").upper()
     types = _by_type(sheet.indices or (), strategy)
     of_streams: dict[str, set[str]] = defaultdict(set)
@@ -542,7 +542,7 @@ def replication(sheet: Sheet, workload: Workload) -> Found:
             if stream := _stream(name):
                 of_streams[stream].add(kind)
     mixed = sorted(stream for stream, kinds in of_streams.items() if len(kinds) > 1)
-    restricted = sheet.settings.explicit.get("cluster.index.restrict.replication.type") == "true"
+    restricted = "true" in sheet.held(RESTRICTED)
     others = sorted(name for kind, names in types.items() if kind != strategy for name in names)
     value = ", ".join(f"{len(names)} by {kind.lower()}" for kind, names in sorted(types.items())) or "no index"
     if mixed or (restricted and others):

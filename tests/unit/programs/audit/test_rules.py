@@ -38,6 +38,7 @@ from chaos.programs.audit.facts import (
     FOLLOWER,
     GIB,
     STOCK,
+    WATERMARK,
     Index,
     Settings,
     Sheet,
@@ -492,3 +493,66 @@ def test_nodes_that_did_not_answer_are_no_loss_of_storage() -> None:
     assert proven.status is Status.FAIL and "at least 96 %" in proven.value
     alone = of_nodes(lambda n: replace(n, zone="a"))(sheet)
     assert row(alone, "storage.zone").status is Status.FAIL
+
+
+FLOOD = f"{WATERMARK}.flood_stage"
+
+
+def in_files(name: str, value: str, *, of: str = "") -> Callable[[Sheet], Sheet]:
+    """In the opensearch.yml of nodes whose names end so."""
+    return of_nodes(lambda n: replace(n, settings={**n.settings, name: value}), lambda n: n.name.endswith(of))
+
+
+def test_what_the_cluster_sets_comes_before_opensearch_yml() -> None:
+    raised = in_files(FLOOD, "99%")(healthy())
+    assert value(raised, "left.watermarks") == f"{FLOOD}: 99% (in opensearch.yml)"
+    assert row(raised, "left.watermarks").commands == ()  # no request takes that back
+    mended = left_set(**{FLOOD.replace(".", "__"): "95%"})(raised)
+    assert row(mended, "left.watermarks").status is Status.OK
+    filtered = in_files("cluster.routing.allocation.exclude._name", "a-data")(healthy())
+    assert row(filtered, "left.excludes").status is Status.FAIL
+    cleared = left_set(cluster__routing__allocation__exclude___name="")(filtered)
+    assert row(cleared, "left.excludes").status is Status.OK
+
+
+def test_a_file_counts_where_its_node_decides() -> None:
+    """The elected manager decides where copies go, and a data node how fast it copies."""
+    assert row(in_files(FLOOD, "99%", of="-data")(healthy()), "left.watermarks").status is Status.OK
+    one = in_files(FLOOD, "99%", of="b-cm")(healthy())
+    assert row(one, "left.watermarks").status is Status.WARN  # it may be elected
+    pace = in_files("indices.recovery.max_bytes_per_sec", "1mb", of="a-data")(healthy())
+    assert row(pace, "left.recovery").status is Status.INFO
+
+
+def test_a_node_that_runs_lives_with_most_of_its_own_file() -> None:
+    """It would not have started with a window of nothing, and a cache of ``-1`` from the start has no limit."""
+    for name, value in {
+        "indices.fielddata.cache.size": "-1",
+        "node.resource.tracker.global_cpu_usage.window_duration": "100ms",
+    }.items():
+        assert row(in_files(name, value)(healthy()), "settings.deadly").status is Status.OK, name
+        by_api = left_set(**{name.replace(".", "__"): value})(healthy())
+        assert row(by_api, "settings.deadly").status is Status.FAIL, name
+    never = in_files("cluster_manager.throttling.thresholds.cluster-update-settings.value", "0", of="b-cm")(healthy())
+    assert row(never, "settings.deadly").status is Status.FAIL
+
+
+def test_what_a_topology_sets_for_its_nodes_is_looked_at() -> None:
+    stock = topology("3az")
+
+    def setting(**names: str | int) -> Sheet:
+        node = {**stock.settings.node, **{name.replace("__", "."): value for name, value in names.items()}}
+        settings = stock.settings.model_copy(update={"node": node})
+        return definition.sheet(stock.model_copy(update={"settings": settings}))
+
+    raised = setting(cluster__routing__allocation__disk__watermark__flood_stage="99%")
+    assert row(raised, "left.watermarks").status is Status.WARN
+    assert value(raised, "left.watermarks") == f"{FLOOD}: 99% (as written)"
+    stopped = setting(cluster__routing__allocation__node_concurrent_recoveries=0)
+    assert row(stopped, "left.recovery").status is Status.FAIL
+    for deadly, status in (
+        ({"cluster__publish__timeout": "1ms"}, Status.FAIL),
+        ({"node__resource__tracker__global_cpu_usage__window_duration": "100ms"}, Status.FAIL),  # it would not start
+        ({"indices__fielddata__cache__size": "-1"}, Status.OK),
+    ):
+        assert row(setting(**deadly), "settings.deadly").status is status, deadly
