@@ -440,7 +440,9 @@ PROBLEMS: dict[str, tuple[str, str, Change]] = {
     "a limit of the whole cluster": (
         "shards.limit",
         "warn",
-        left_set(cluster__routing__allocation__total_shards_per_node="4"),
+        lambda s: left_set(cluster__routing__allocation__total_shards_per_node="4")(
+            s if not s.indices else replace(s, indices=(*s.indices[:-1], Index("cramped", 3, 1)))
+        ),
     ),
     "an index that a shrink left bound": (
         "index.filters",
@@ -597,6 +599,7 @@ MISSING: dict[str, tuple[tuple[str, ...], Change]] = {
             *("limits.tables", "managers.calls", "managers.asked"),
             *("left.allocation", "left.rebalance", "left.excludes", "left.disk-threshold", "managers.votes", "routing"),
             *("shards.limit", "index.filters", "tiers.copies", "tiers.heap", "templates", "replication", "snapshots"),
+            *("left.watermarks", "left.recovery", "protection.tasks", "settings.deadly"),
             "certificates",
         ),
         _forget("nodes"),

@@ -6,14 +6,25 @@ A cluster that has one may still answer: some wait for the next restart, some le
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from chaos.programs.audit.facts import seconds
 
 ALL = ("2.19.6", "3.4.0", "3.8.0")
 LATER = ALL[1:]
 """Versions on which it was seen: a test holds them against the recorded attempts."""
+
+
+class InFile(Enum):
+    """What becomes of a node in whose opensearch.yml such a setting stands."""
+
+    NO_START = auto()
+    """It does not start, so one that runs does not have it, or lives with it."""
+    SAME = auto()
+    """It starts, and then all is as if the API had set it."""
+    HARMLESS = auto()
 
 
 @dataclass(frozen=True)
@@ -27,6 +38,7 @@ class Accepted:
     versions: tuple[str, ...] = ALL
     unless: str | None = None
     """Another setting, of the same group, which must not be there."""
+    in_file: InFile = InFile.NO_START
 
 
 def _below(least: float) -> Callable[[str], bool]:
@@ -65,6 +77,7 @@ ACCEPTED: tuple[Accepted, ...] = (
         _below(0.001),
         "every cluster manager action answers 400",
         "retry-base-delay-zero",
+        in_file=InFile.SAME,
     ),
     Accepted(
         r"cluster\.routing\.allocation\.awareness\.force\.[^.]+",
@@ -116,6 +129,7 @@ ACCEPTED: tuple[Accepted, ...] = (
         NO_LEADER,
         "fielddata-cache-unlimited",
         LATER,
+        in_file=InFile.HARMLESS,  # IndicesFieldDataCache: a cache that is made without a size has no limit
     ),
     Accepted(
         r"cluster\.application_templates\.enabled",
@@ -128,12 +142,14 @@ ACCEPTED: tuple[Accepted, ...] = (
         _below(0.1),
         "no state can be published",
         "publish-timeout-one-millisecond",
+        in_file=InFile.SAME,
     ),
     Accepted(
         r"cluster_manager\.throttling\.thresholds\.cluster-update-settings\.value",
         _number(lambda count: count == 0),
         "settings can never be changed again",
         "throttling-of-settings-zero",
+        in_file=InFile.SAME,
     ),
     Accepted(
         r"cluster\.thread_pool\.\w+\.core",
@@ -151,12 +167,15 @@ def case_of(name: str, value: str) -> str | None:
     return next(fits, None)
 
 
-def deadly(cluster: Mapping[str, str]) -> list[str]:
-    """Of what is set for the cluster those that are among ACCEPTED, in words."""
+def deadly(cluster: Mapping[str, str], kinds: Collection[InFile] = tuple(InFile)) -> list[str]:
+    """Of what is set for the cluster, or in a file, those that are among ACCEPTED, in words.
+
+    ``kinds``: only those of which that becomes, for what stands in a file.
+    """
     found = []
     for name, value in sorted(cluster.items()):
         for each in ACCEPTED:
-            if not re.fullmatch(each.name, name) or not each.when(value):
+            if each.in_file not in kinds or not re.fullmatch(each.name, name) or not each.when(value):
                 continue
             if each.unless is not None and f"{name.rpartition('.')[0]}.{each.unless}" in cluster:
                 continue

@@ -21,10 +21,9 @@ from chaos.programs.audit.facts import (
     Template,
     Unassigned,
     Usage,
+    by_name,
     flat,
     of_index,
-    plain,
-    wanted,
 )
 
 
@@ -87,7 +86,7 @@ def nodes(answer: Any, measured: Mapping[str, Mapping[str, Any]], zone_attribute
                 zone=None if zone is None else printable(zone),
                 processors=_number(node.get("os", {}).get("allocated_processors")),
                 heap=_number(node.get("jvm", {}).get("mem", {}).get("heap_max_in_bytes")) or None,
-                settings=wanted(node.get("settings", {}), zone_attribute),
+                settings=by_name(node.get("settings", {})),
                 id=str(id),
                 ip=_text(node.get("ip")),
                 host=_text(node.get("host")),
@@ -101,14 +100,14 @@ def nodes(answer: Any, measured: Mapping[str, Mapping[str, Any]], zone_attribute
     return tuple(sorted(found, key=lambda node: node.name))
 
 
-def settings(answer: Any, zone_attribute: str) -> Settings:
+def settings(answer: Any) -> Settings:
     persistent, transient = dict(answer["persistent"]), dict(answer["transient"])
-    cluster = {**persistent, **transient}
+    cluster = by_name({**persistent, **transient})
     return Settings(
-        wanted(cluster, zone_attribute),
-        wanted(answer["defaults"], zone_attribute),
-        transient={str(name): plain(value) for name, value in transient.items()},
-        explicit={str(name): plain(value) for name, value in cluster.items()},
+        cluster,
+        by_name(answer["defaults"]),
+        transient=by_name(transient),
+        explicit=cluster,
         hidden=tuple(sorted(name for name in {*persistent} & {*transient} if persistent[name] != transient[name])),
     )
 

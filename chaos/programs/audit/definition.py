@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chaos.definitions.topology import ZONE_ATTRIBUTE, Topology
-from chaos.programs.audit.facts import STOCK, Index, Node, Settings, Sheet, of_index, plain, wanted
+from chaos.programs.audit.facts import STOCK, Index, Node, Settings, Sheet, by_name, of_index, plain
 
 ATTRIBUTE = "node.attr."
 LIVE = "a topology is a definition: only a living cluster has it"
@@ -29,21 +29,18 @@ def sheet(topology: Topology, zone_attribute: str = ZONE_ATTRIBUTE) -> Sheet:
                 frozenset(spec.roles),
                 zone,
                 heap=int(spec.heap),
-                settings=wanted(own, zone_attribute),
+                settings=by_name(own),
                 attributes={ZONE_ATTRIBUTE: spec.zone}
                 | {name.removeprefix(ATTRIBUTE): plain(own[name]) for name in own if name.startswith(ATTRIBUTE)},
             )
         )
+    given = by_name(topology.settings.cluster)
     return Sheet(
         origin=f"topology {topology.name}",
         zone_attribute=zone_attribute,
         version=topology.version,
         nodes=tuple(nodes),
-        settings=Settings(
-            wanted(topology.settings.cluster, zone_attribute),
-            STOCK,
-            explicit={name: plain(value) for name, value in topology.settings.cluster.items()},
-        ),
+        settings=Settings(given, STOCK, explicit=given),
         indices=(Index(INDEX, topology.shards, topology.replicas, of_index(topology.settings.index)),),
         unread=dict.fromkeys(UNREAD, LIVE),
         is_definition=True,

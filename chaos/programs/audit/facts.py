@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -20,8 +20,10 @@ THRESHOLD = "cluster.routing.allocation.disk.threshold_enabled"
 WATERMARK = "cluster.routing.allocation.disk.watermark"
 PER_NODE = "cluster.routing.allocation.total_shards_per_node"
 DEFAULT_REPLICAS = "cluster.default_number_of_replicas"
+RESTRICTED = "cluster.index.restrict.replication.type"
 SEGMENT_PRESSURE = "segrep.pressure.enabled"
 CANCEL_AFTER = "search.cancel_after_time_interval"
+PACE = "indices.recovery.max_bytes_per_sec"
 CAT_LIMITS = (
     "cat.indices.response.limit.number_of_indices",
     "cat.segments.response.limit.number_of_indices",
@@ -49,11 +51,20 @@ STOCK: Mapping[str, str] = {
     PER_NODE: "-1",
     DEFAULT_REPLICAS: "1",
     STRATEGY: "DOCUMENT",
+    RESTRICTED: "false",
     SEGMENT_PRESSURE: "false",
     CANCEL_AFTER: "-1",
     **dict.fromkeys(CAT_LIMITS, "-1"),
+    "cluster.routing.allocation.node_concurrent_recoveries": "2",
+    "cluster.routing.allocation.node_concurrent_incoming_recoveries": "2",
+    "cluster.routing.allocation.node_concurrent_outgoing_recoveries": "2",
+    "cluster.routing.allocation.node_initial_primaries_recoveries": "4",
+    "cluster.routing.allocation.cluster_concurrent_rebalance": "2",
+    PACE: "41943040b",
 }
 """The settings that rules ask for, with the defaults of OpenSearch 3.8.0."""
+ALSO_STOCK = {PACE: "40mb"}
+"""The same default as other versions write it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +223,7 @@ class Node:
     disk: int | None = None
     disk_free: int | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Of those in :data:`STOCK` and of awareness, what stands in its opensearch.yml."""
+    """What stands in its opensearch.yml."""
     id: str | None = None
     ip: str | None = None
     host: str | None = None
@@ -243,7 +254,7 @@ class Settings:
     cluster: Mapping[str, str]
     defaults: Mapping[str, str]
     explicit: Mapping[str, str] = field(default_factory=dict)
-    """All that is set for the cluster, asked for by a rule or not."""
+    """All that is set for the cluster."""
     transient: Mapping[str, str] = field(default_factory=dict)
     """Of ``explicit`` those that the next restart of the whole cluster forgets."""
     hidden: tuple[str, ...] = ()
@@ -325,10 +336,44 @@ class Sheet:
             return STOCK.get(name, "")
         return self.settings.defaults.get(name)
 
+    @property
+    def deciding(self) -> tuple[Node, ...]:
+        """Nodes that may be elected: they decide where copies go. All nodes, where none may be."""
+        return self.managers or self.nodes or ()
+
     def held(self, name: str) -> frozenset[str]:
-        """The values of a setting that hold on nodes which may be elected: they decide where copies go."""
-        nodes = self.managers or self.nodes or ()
-        return frozenset(value for node in nodes if (value := self.setting(name, node)) is not None)
+        """The values of a setting that hold on nodes which may be elected."""
+        return frozenset(value for node in self.deciding if (value := self.setting(name, node)) is not None)
+
+    def given(self, name: re.Pattern[str], nodes: Sequence[Node] | None = None) -> list[dict[str, str]]:
+        """What is set of the settings with such a name, as each of ``nodes`` has it, alike ones once.
+
+        ``nodes``: by default those that may be elected. The cluster's settings come before a node's own. Where no
+        node tells its own, the defaults that the cluster tells stand for them, without those that are OpenSearch's.
+        """
+        assert self.settings is not None
+        told = any(node.settings for node in self.nodes or ())
+        own = [node.settings for node in (self.deciding if nodes is None else nodes)] if told else [self._changed()]
+        found: list[dict[str, str]] = []
+        for settings in own:
+            each = {key: v for key, v in {**settings, **self.settings.explicit}.items() if name.fullmatch(key)}
+            if each not in found:
+                found.append(each)
+        return found
+
+    def _changed(self) -> dict[str, str]:
+        """The defaults that are not OpenSearch's: of the node that was asked, from its opensearch.yml."""
+        assert self.settings is not None
+        return {
+            name: value
+            for name, value in self.settings.defaults.items()
+            if value not in (STOCK.get(name), ALSO_STOCK.get(name))
+        }
+
+    @property
+    def untold(self) -> str | None:
+        """What is missing of :meth:`given` where the nodes could not be read."""
+        return None if self.nodes is not None else f"what stands in opensearch.yml: {self.why('nodes')}"
 
 
 def flat(settings: Any, before: str = "") -> dict[str, str]:
@@ -358,10 +403,9 @@ def listed(value: str) -> frozenset[str]:
     return frozenset(item.strip() for item in value.split(",") if item.strip())
 
 
-def wanted(settings: Mapping[str, Any], zone_attribute: str) -> dict[str, str]:
-    """Of settings by full name those that rules ask for, as text."""
-    forced = f"cluster.routing.allocation.awareness.force.{zone_attribute}.values"
-    return {name: plain(value) for name, value in settings.items() if name in STOCK or name == forced}
+def by_name(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Settings by full name, as text."""
+    return {str(name): plain(value) for name, value in settings.items()}
 
 
 _UNITS = {"nanos": 1e-9, "micros": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from chaos.base import text
 from chaos.definitions.topology import SEGMENT, STRATEGY, TYPE
@@ -12,6 +13,7 @@ from chaos.programs.audit.catalogue import SHOWN, Found, Workload, curl, gib, ru
 from chaos.programs.audit.facts import (
     DEFAULT_REPLICAS,
     PER_NODE,
+    RESTRICTED,
     SEGMENT_PRESSURE,
     Index,
     Node,
@@ -142,6 +144,10 @@ def delayed(sheet: Sheet, workload: Workload) -> Found:
 # ---- where copies may go -------------------------------------------------------------------------------
 
 
+Filters = frozenset[tuple[tuple[str, str], str]]
+"""((exclude, include or require; what of a node), values)."""
+
+
 def _limit(value: str | None) -> int | None:
     """A number of shards above zero; None where there is no limit."""
     return int(value) if value is not None and value.lstrip("-").isdigit() and int(value) > 0 else None
@@ -169,36 +175,71 @@ def placed(shards: int, copies: int, nodes: int, limit: int | None) -> int:
     needs=("nodes", "settings", "indices"),
 )
 def shards_limit(sheet: Sheet, workload: Workload) -> Found:
-    overall = [limit for value in sheet.held(PER_NODE) if (limit := _limit(value)) is not None]
     now, later = [], []
+    fitting = _places(sheet)
     for index in sheet.indices or ():
         limit = _limit(index.settings.get("routing.allocation.total_shards_per_node"))
-        nodes, copies = len(_fitting(sheet, index)), index.replicas + 1
+        nodes, copies = len(fitting[index.name]), index.replicas + 1
         if limit is None or not nodes:
             continue
         if placed(index.shards, copies, nodes, limit) < placed(index.shards, copies, nodes, None):
             now.append(index.name)
         elif placed(index.shards, copies, nodes - 1, limit) < placed(index.shards, copies, nodes - 1, None):
             later.append(index.name)
-    total, data = sum(index.shards * (index.replicas + 1) for index in sheet.indices or ()), len(sheet.data)
-    tight = bool(overall) and min(overall) * (data - 1) < total
+    short, tight = _overall(sheet, fitting)
     names = sorted(now) + sorted(later)
     value = "; ".join(
         part
         for part in (
             f"no place now for copies of {some(sorted(now))}" if now else "",
             f"none after the loss of a node for copies of {some(sorted(later))}" if later else "",
-            f"{PER_NODE}: {min(overall)} for {text.plural(total, 'copy', 'copies')} on {data} nodes" if tight else "",
+            tight,
         )
         if part
     )
     mends = _reset(names[:SHOWN], "index.routing.allocation.total_shards_per_node")
     mends += cleared(sheet, [PER_NODE]) if tight else ()
-    if now or (tight and min(overall) * data < total):
+    if now or short:
         return Found(Status.FAIL, value, indices=tuple(names[:SHOWN]), commands=mends)
     if names or tight:
         return Found(Status.WARN, value, indices=tuple(names[:SHOWN]), commands=mends)
     return Found(Status.OK, "no limit, or room enough")
+
+
+def _places(sheet: Sheet) -> dict[str, set[str]]:
+    """Index → names of the data nodes that may hold its copies by its filters; one set where filters are alike."""
+    by_filters: dict[Filters, set[str]] = {}
+    found = {}
+    for index in sheet.indices or ():
+        filtered = frozenset(filters(index.settings).items())
+        if filtered not in by_filters:
+            by_filters[filtered] = {node.name for node in _fitting(sheet, index)}
+        found[index.name] = by_filters[filtered]
+    return found
+
+
+def _overall(sheet: Sheet, fitting: Mapping[str, set[str]]) -> tuple[bool, str]:
+    """Whether the cluster's limit leaves copies out now, and in words what it leaves out now or after a loss.
+
+    ``fitting``: see :func:`_places`.
+    """
+    limits = [limit for value in sheet.held(PER_NODE) if (limit := _limit(value)) is not None]
+    if not limits:
+        return False, ""
+
+    def held(lost: str | None) -> int:
+        """How many copies find a place without that node and without a limit."""
+        named = ((index, fitting[index.name]) for index in sheet.indices or ())
+        return sum(placed(each.shards, each.replicas + 1, len(on) - (lost in on), None) for each, on in named)
+
+    def said(copies: int, nodes: int) -> str:
+        return f"{PER_NODE}: {limit} for {text.plural(copies, 'copy', 'copies')} on {text.plural(nodes, 'node')}"
+
+    nodes, limit, now = len(sheet.data), min(limits), held(None)
+    if now > limit * nodes:
+        return True, said(now, nodes)
+    later = max((held(node.name) for node in sheet.data), default=0)
+    return False, f"{said(later, nodes - 1)} after the loss of one" if later > limit * (nodes - 1) else ""
 
 
 def _bound(index: Index) -> list[str]:
@@ -236,31 +277,66 @@ def index_filters(sheet: Sheet, workload: Workload) -> Found:
 
 # ---- tiers ---------------------------------------------------------------------------------------------
 
-Tier = tuple[str, str]
-"""(attribute, value), or ("role", search or warm)."""
+
+class Tier(NamedTuple):
+    """Nodes that hold copies of the same indices. ``indices``: those that ask for its attributes."""
+
+    name: str
+    nodes: Sequence[Node]
+    indices: Sequence[Index] = ()
+    has_role: bool = False
+    """Of the role search or warm."""
 
 
-def tiers(sheet: Sheet) -> dict[Tier, list[Node]]:
-    """Nodes by what indices ask of them (an attribute), and by the roles search and warm; else all data nodes."""
-    asked: set[Tier] = set()
+def tiers(sheet: Sheet) -> list[Tier]:
+    """Data nodes by what indices ask of attributes, and the others by their values of these; nodes by role.
+
+    Where no index asks for any, all data nodes are one tier.
+    """
+    asking: dict[Filters, list[Index]] = defaultdict(list)
     for index in sheet.indices or ():
-        for (kind, key), value in filters(index.settings).items():
-            if kind != "exclude" and not key.startswith("_"):
-                asked |= {(key, item.strip()) for item in value.split(",")}
-    keys = {key for key, _ in asked}
-    for node in sheet.data:
-        asked |= {(key, node.attributes[key]) for key in keys if key in node.attributes}
-    found = {tier: [node for node in sheet.data if node.attributes.get(tier[0]) == tier[1]] for tier in sorted(asked)}
-    if not found:
-        found["role", "data"] = list(sheet.data)
+        if asked := _of_tier(index):
+            asking[asked].append(index)
+    found = [
+        Tier(_asked(rules), [node for node in sheet.data if allowed(node, dict(rules))], indices)
+        for rules, indices in asking.items()
+    ]
+    taken = {node.name for tier in found for node in tier.nodes}
+    others: dict[str, list[Node]] = defaultdict(list)
+    for key in sorted({key for rules in asking for (kind, key), _ in rules if _binds(kind, key)}):
+        for node in sheet.data:
+            if key in node.attributes and node.name not in taken:
+                others[f"{key} {node.attributes[key]}"].append(node)
+    found += [Tier(name, nodes) for name, nodes in others.items()]
+    found = sorted(found, key=lambda tier: tier.name) or [Tier("role data", sheet.data)]
     for role in ("search", "warm"):
         if nodes := [node for node in sheet.nodes or () if role in node.roles]:
-            found["role", role] = nodes
+            found.append(Tier(f"role {role}", nodes, has_role=True))
     return found
 
 
-def _named(tier: Tier) -> str:
-    return f"{tier[0]} {tier[1]}"
+def _binds(kind: str, key: str) -> bool:
+    """Whether such a filter asks for an attribute, and not for a node by its name, id or address."""
+    return kind != "exclude" and not key.startswith("_")
+
+
+def _of_tier(index: Index) -> Filters:
+    """The filters by which an index lies in a tier, empty where it asks for no attribute.
+
+    Its ``include`` takes a node that has any of what it names, so these stay together.
+    """
+    rules = {
+        (kind, key): ",".join(sorted(listed(values)))
+        for (kind, key), values in filters(index.settings).items()
+        if kind == "include" or not key.startswith("_")
+    }
+    return frozenset(rules.items()) if any(_binds(*each) for each in rules) else frozenset()
+
+
+def _asked(rules: Filters) -> str:
+    """What filters ask of attributes, for people: ``temp hot, not box old``."""
+    words = sorted((kind == "exclude", key, text) for (kind, key), text in rules)
+    return ", ".join(dict.fromkeys(f"{'not ' if out else ''}{key} {text}" for out, key, text in words))
 
 
 @rule(
@@ -274,30 +350,19 @@ def _named(tier: Tier) -> str:
     needs=("nodes", "indices"),
 )
 def tier_copies(sheet: Sheet, workload: Workload) -> Found:
-    alone, bare = [], []
-    for tier, nodes in tiers(sheet).items():
-        if tier[0] != "role" and not any(_asks(index, tier) for index in sheet.indices or ()):
-            continue
-        if tier == ("role", "data"):  # what all indices may lie on is judged by other rows
-            continue
-        if len(nodes) < 2 or (tier[0] != "role" and len({node.zone for node in nodes}) < 2):
-            alone.append(f"{_named(tier)} ({some([node.name for node in nodes]) or 'no node'})")
-        bare += [index.name for index in sheet.indices or () if index.replicas < 1 and _asks(index, tier)]
-    bare = sorted(set(bare))
-    parts = [f"one node or one zone: {some(alone)}"] if alone else []
+    found = [tier for tier in tiers(sheet) if tier.indices or tier.has_role]
+    alone = [
+        tier for tier in found if len(tier.nodes) < 2 or (tier.indices and len({node.zone for node in tier.nodes}) < 2)
+    ]
+    bare = sorted({index.name for tier in found for index in tier.indices if index.replicas < 1})
+    said = [f"{tier.name} ({some([node.name for node in tier.nodes]) or 'no node'})" for tier in alone]
+    parts = [f"one node or one zone: {some(said)}"] if said else []
     parts += [f"no replica in a tier: {some(bare)}"] if bare else []
     if not parts:
         return Found(Status.OK, "none holds one copy")
-    nodes_named = tuple(node.name for nodes in tiers(sheet).values() if len(nodes) < 2 for node in nodes)[:SHOWN]
+    named = tuple(dict.fromkeys(node.name for tier in alone[:SHOWN] for node in tier.nodes[:SHOWN]))
     mends = (curl("PUT", f"/{','.join(bare[:SHOWN])}/_settings", {"index.number_of_replicas": 1}),) if bare else ()
-    return Found(Status.FAIL, "; ".join(parts), nodes_named, tuple(bare[:SHOWN]), commands=mends)
-
-
-def _asks(index: Index, tier: Tier) -> bool:
-    return any(
-        kind != "exclude" and key == tier[0] and tier[1] in listed(value)
-        for (kind, key), value in filters(index.settings).items()
-    )
+    return Found(Status.FAIL, "; ".join(parts), named, tuple(bare[:SHOWN]), commands=mends)
 
 
 UNLIKE = 1.25
@@ -319,22 +384,24 @@ UNLIKE = 1.25
 def tier_heap(sheet: Sheet, workload: Workload) -> Found:
     have, gap = told(sheet, sheet.data, "heap", "limit")
     counts = Counter(copy.node for copy in sheet.copies or () if copy.node is not None)
-    bad, names = [], []
-    for tier, members in tiers(sheet).items():
+    bad: list[str] = []
+    names: list[str] = []
+    for name, members, *_ in tiers(sheet):
+        before = len(bad)
         nodes = [node for node in members if node in have]
         if not nodes:
             continue
         heaps = [node.heap or 0 for node in nodes]
         shares = {round((node.limit or 0) / (node.heap or 1), 2) for node in nodes}
         if max(heaps) > UNLIKE * min(heaps):
-            bad.append(f"{_named(tier)}: heap {gib(min(heaps))} to {gib(max(heaps))}")
+            bad.append(f"{name}: heap {gib(min(heaps))} to {gib(max(heaps))}")
         if len(shares) > 1:
-            bad.append(f"{_named(tier)}: limits of {', '.join(f'{100 * share:.0f} %' for share in sorted(shares))}")
+            bad.append(f"{name}: limits of {', '.join(f'{100 * share:.0f} %' for share in sorted(shares))}")
         most = [int(v) for node in members if (v := sheet.setting("cluster.max_shards_per_node", node) or "").isdigit()]
         held = sum(counts[node.name] for node in members)
         if most and len(members) > 1 and held > min(most) * (len(members) - 1):
-            bad.append(f"{_named(tier)}: {held} copies are more than {len(members) - 1} nodes may hold")
-        if bad:
+            bad.append(f"{name}: {held} copies are more than {len(members) - 1} nodes may hold")
+        if len(bad) > before:
             names += [node.name for node in members if node.heap == min(heaps)]
     if bad:
         return Found(Status.WARN, "; ".join(bad[:SHOWN]), tuple(dict.fromkeys(names))[:SHOWN], gap=gap)
@@ -467,7 +534,6 @@ def _stream(name: str) -> str | None:
     needs=("nodes", "settings", "indices"),
 )
 def replication(sheet: Sheet, workload: Workload) -> Found:
-    assert sheet.settings is not None
     strategy = min(sheet.held(STRATEGY), default="DOCUMENT").upper()
     types = _by_type(sheet.indices or (), strategy)
     of_streams: dict[str, set[str]] = defaultdict(set)
@@ -476,7 +542,7 @@ def replication(sheet: Sheet, workload: Workload) -> Found:
             if stream := _stream(name):
                 of_streams[stream].add(kind)
     mixed = sorted(stream for stream, kinds in of_streams.items() if len(kinds) > 1)
-    restricted = sheet.settings.explicit.get("cluster.index.restrict.replication.type") == "true"
+    restricted = "true" in sheet.held(RESTRICTED)
     others = sorted(name for kind, names in types.items() if kind != strategy for name in names)
     value = ", ".join(f"{len(names)} by {kind.lower()}" for kind, names in sorted(types.items())) or "no index"
     if mixed or (restricted and others):

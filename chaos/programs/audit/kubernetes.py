@@ -16,7 +16,7 @@ from chaos.definitions.source import Problem, Source
 from chaos.definitions.topology import ZONE_ATTRIBUTE
 from chaos.programs.audit import written
 from chaos.programs.audit.definition import UNREAD
-from chaos.programs.audit.facts import STOCK, Node, Settings, Sheet, plain
+from chaos.programs.audit.facts import STOCK, Node, Settings, Sheet
 
 KIND = "opensearchcluster"
 LABEL = "the zone of each node comes from a label of its machine (nodeAttributes)"
@@ -56,7 +56,6 @@ def read(path: Path, zone_attribute: str = ZONE_ATTRIBUTE) -> Sheet:
         nodes += found
         notes += more
     source.raise_if_wrong()
-    explicit = {name: plain(value) for name, value in common.items()}
     labelled = zone_attribute in _labels(general, pools)
     name = (source.data.get("metadata") or {}).get("name", path.stem)
     return Sheet(
@@ -64,7 +63,7 @@ def read(path: Path, zone_attribute: str = ZONE_ATTRIBUTE) -> Sheet:
         zone_attribute=zone_attribute,
         version=str(general["version"]) if "version" in general else None,
         nodes=tuple(nodes),
-        settings=Settings({}, STOCK, explicit=explicit),
+        settings=Settings({}, STOCK),
         unread=dict.fromkeys((*(part for part in UNREAD if part not in ("memory", "disk")), "indices"), written.LIVE),
         is_definition=True,
         gaps=written.BY_API,

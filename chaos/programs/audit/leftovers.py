@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 from chaos.definitions.topology import AWARENESS
 from chaos.opensearch.checklist import Source, Status
 from chaos.programs.audit.catalogue import SHOWN, Found, Workload, curl, rule, some
-from chaos.programs.audit.facts import ALLOCATION, REBALANCE, THRESHOLD, WATERMARK, Node, Sheet, State, listed
+from chaos.programs.audit.facts import ALLOCATION, PACE, REBALANCE, THRESHOLD, WATERMARK, Node, Sheet, State, listed
 
 _DOCUMENTATION = "https://docs.opensearch.org/latest"
 ALLOCATING = Source(
@@ -61,6 +61,16 @@ def cleared(sheet: Sheet, names: Iterable[str]) -> tuple[str, ...]:
     return (curl("PUT", "/_cluster/settings", body),) if body else ()
 
 
+def _pairs(given: Iterable[Mapping[str, str]]) -> list[tuple[str, str]]:
+    """(name, value) of what :meth:`Sheet.given` says, sorted; more than one where nodes differ."""
+    return sorted({pair for each in given for pair in each.items()})
+
+
+def _told(sheet: Sheet, pairs: Sequence[tuple[str, str]]) -> str:
+    """Settings with their values and the levels at which they are written, for people."""
+    return "; ".join(f"{name}: {value} ({where_set(sheet, name)})" for name, value in pairs)
+
+
 def _at_default(sheet: Sheet, name: str, good: str, otherwise: Status) -> Found:
     values = sheet.held(name)
     if not values:
@@ -99,15 +109,20 @@ def rebalance(sheet: Sheet, workload: Workload) -> Found:
 
 
 FILTER = re.compile(r"(?:cluster\.)?routing\.allocation\.(exclude|include|require)\.(.+)")
+ADDRESSES = ("_ip", "_host_ip", "_publish_ip")
 
 
-def fits(node: Node, key: str, values: str) -> bool | None:
-    """Whether a node has one of the values of a filter, ``*`` included. None: that is not known from here."""
+def fits(node: Node, key: str, values: str, *, every: bool = False) -> bool | None:
+    """Whether a node has one of the values of a filter, ``*`` included. None: that is not known from here.
+
+    ``every``: it has to have each of them, as ``require`` asks of all but addresses (DiscoveryNodeFilters.match).
+    """
     own = {"_name": node.name, "_id": node.id, "_ip": node.ip, "_host": node.host}
     if key.startswith("_") and own.get(key) is None:
         return None
     held = own[key] if key.startswith("_") else node.attributes.get(key)
-    return held is not None and any(fnmatchcase(held, value) for value in listed(values))
+    enough = all if every and key not in ADDRESSES else any
+    return held is not None and enough(fnmatchcase(held, value) for value in listed(values))
 
 
 def filters(settings: Mapping[str, str]) -> dict[tuple[str, str], str]:
@@ -119,7 +134,7 @@ def filters(settings: Mapping[str, str]) -> dict[tuple[str, str], str]:
 def allowed(node: Node, rules: Mapping[tuple[str, str], str]) -> bool:
     """Whether a node may hold copies under these filters, as far as its name and attributes tell."""
     included = [fits(node, key, values) for (kind, key), values in rules.items() if kind == "include"]
-    required = [fits(node, key, values) for (kind, key), values in rules.items() if kind == "require"]
+    required = [fits(node, key, values, every=True) for (kind, key), values in rules.items() if kind == "require"]
     excluded = [fits(node, key, values) for (kind, key), values in rules.items() if kind == "exclude"]
     return True not in excluded and False not in required and (not included or True in included or None in included)
 
@@ -127,27 +142,29 @@ def allowed(node: Node, rules: Mapping[tuple[str, str], str]) -> bool:
 @rule(
     "left.excludes",
     "No data node is kept empty",
-    says="No filter of the cluster (cluster.routing.allocation.exclude, include, require) keeps copies off a node: one "
-    "that a drain left behind takes a node's room away. A filter that names no node is a warning: the next node with "
-    "that name stays empty.",
+    says="No filter of the cluster (cluster.routing.allocation.exclude, include, require; in opensearch.yml too) keeps "
+    "copies off a node: one that a drain left behind takes a node's room away. A filter that names no node is a "
+    "warning: the next node with that name stays empty.",
     source=ALLOCATING,
-    remedy="Set the filter to null when the node is drained and gone, or is to hold copies again.",
+    remedy="Set the filter to null, or take it out of opensearch.yml, when the node is drained and gone, or is to hold "
+    "copies again.",
     needs=("nodes", "settings"),
 )
 def excludes(sheet: Sheet, workload: Workload) -> Found:
-    assert sheet.settings is not None
-    names = sorted(name for name, value in sheet.settings.explicit.items() if FILTER.fullmatch(name) and value.strip())
-    rules = filters({name: sheet.settings.explicit[name] for name in names})
-    if not rules:
+    given = sheet.given(FILTER)
+    pairs = [(name, value) for name, value in _pairs(given) if value.strip()]
+    if not pairs:
         return Found(Status.OK, "no filter is set")
-    value = "; ".join(f"{name}: {sheet.settings.explicit[name]} ({where_set(sheet, name)})" for name in names[:SHOWN])
-    kept = [node.name for node in sheet.data if not allowed(node, rules)]
-    named = tuple(item for text in rules.values() for item in listed(text))[:SHOWN]
-    mends = cleared(sheet, names)
+    value = _told(sheet, pairs[:SHOWN])
+    rules = [filters(each) for each in given]
+    kept = [node.name for node in sheet.data if not all(allowed(node, each) for each in rules)]
+    named = tuple(item for _, text in pairs for item in listed(text))[:SHOWN]
+    mends = cleared(sheet, dict.fromkeys(name for name, _ in pairs))
     if kept:
         nodes = tuple(dict.fromkeys((*kept[:SHOWN], *named)))
         return Found(Status.FAIL, f"{value}; keeps copies off {some(kept)}", nodes, commands=mends)
-    unknown = any(fits(node, key, values) is None for (_, key), values in rules.items() for node in sheet.data)
+    keys = {key for each in rules for _, key in each}
+    unknown = any(fits(node, key, "") is None for key in keys for node in sheet.data)
     whom = "which nodes that are is not known" if unknown else "keeps copies off no node that is here"
     return Found(Status.WARN, f"{value}; {whom}", named, commands=mends)
 
@@ -167,6 +184,7 @@ def disk_threshold(sheet: Sheet, workload: Workload) -> Found:
 
 STOCK_MARKS = {"low": 85.0, "high": 90.0, "flood_stage": 95.0}
 """Percent of a disk in use."""
+MARKS = re.compile(rf"{re.escape(WATERMARK)}\.({'|'.join(STOCK_MARKS)})")
 
 
 def _percent(value: str) -> float | None:
@@ -180,24 +198,22 @@ def _percent(value: str) -> float | None:
 @rule(
     "left.watermarks",
     "Watermarks were not raised",
-    says="No watermark that is set for the cluster is above OpenSearch's (85, 90 and 95 % in use): one that was raised "
-    "in a disk flood leaves no time when the next one comes. Those in bytes are not judged.",
+    says="No watermark, of the cluster's settings or in opensearch.yml, is above OpenSearch's (85, 90 and 95 % in "
+    "use): one that was raised in a disk flood leaves no time when the next one comes. Those in bytes are not judged.",
     source=ALLOCATING,
-    remedy="Make room, then set the watermarks to null.",
+    remedy="Make room, then set the watermarks to null, or take them out of opensearch.yml.",
     needs=("settings",),
 )
 def watermarks(sheet: Sheet, workload: Workload) -> Found:
-    assert sheet.settings is not None
     high = [
-        name
-        for mark, stock in STOCK_MARKS.items()
-        if (share := _percent(sheet.settings.explicit.get(name := f"{WATERMARK}.{mark}", ""))) is not None
-        and share > stock
+        (name, value)
+        for name, value in _pairs(sheet.given(MARKS))
+        if (share := _percent(value)) is not None and share > STOCK_MARKS[name.rpartition(".")[2]]
     ]
     if not high:
-        return Found(Status.OK, "none is above OpenSearch's")
-    value = "; ".join(f"{name}: {sheet.settings.explicit[name]}" for name in high)
-    return Found(Status.WARN, value, commands=cleared(sheet, high))
+        return Found(Status.OK, "none is above OpenSearch's", gap=sheet.untold)
+    mends = cleared(sheet, dict.fromkeys(name for name, _ in high))
+    return Found(Status.WARN, _told(sheet, high), gap=sheet.untold, commands=mends)
 
 
 @rule(
@@ -363,25 +379,24 @@ CONCURRENT = re.compile(
     r"cluster\.routing\.allocation\."
     r"(node_concurrent_(incoming_|outgoing_)?recoveries|node_initial_primaries_recoveries|cluster_concurrent_rebalance)"
 )
-PACE = "indices.recovery.max_bytes_per_sec"
 
 
 @rule(
     "left.recovery",
     "Recoveries run at their usual pace",
-    says="No limit of recoveries that is set for the cluster is 0, with which nothing recovers. Others are worth "
-    "knowing: a pace for a drain or a restore competes with users, or makes every recovery slow.",
+    says="No limit of recoveries, of the cluster's settings or in opensearch.yml, is 0, with which nothing recovers. "
+    "Others are worth knowing: a pace for a drain or a restore competes with users, or makes every recovery slow.",
     source=ALLOCATING,
-    remedy="Set them to null once the drain or the restore is over.",
+    remedy="Set them to null, or take them out of opensearch.yml, once the drain or the restore is over.",
     needs=("settings",),
 )
 def recovery(sheet: Sheet, workload: Workload) -> Found:
-    assert sheet.settings is not None
-    given = {name: v for name, v in sheet.settings.explicit.items() if CONCURRENT.fullmatch(name) or name == PACE}
-    value = "; ".join(f"{name}: {given[name]}" for name in sorted(given)[:SHOWN])
-    stopped = [name for name, text in given.items() if CONCURRENT.fullmatch(name) and text == "0"]
+    pairs = _pairs([*sheet.given(CONCURRENT), *sheet.given(re.compile(re.escape(PACE)), sheet.nodes)])
+    stopped = [(name, value) for name, value in pairs if CONCURRENT.fullmatch(name) and value == "0"]
+    value = _told(sheet, sorted(pairs, key=lambda pair: pair not in stopped)[:SHOWN])
+    mends = cleared(sheet, dict.fromkeys(name for name, _ in pairs))
     if stopped:
-        return Found(Status.FAIL, value, commands=cleared(sheet, sorted(given)))
-    if given:
-        return Found(Status.INFO, value, commands=cleared(sheet, sorted(given)))
-    return Found(Status.OK, "none is set")
+        return Found(Status.FAIL, value, commands=mends)
+    if pairs:
+        return Found(Status.INFO, value, gap=sheet.untold, commands=mends)
+    return Found(Status.OK, "none is set", gap=sheet.untold)

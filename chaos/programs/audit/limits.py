@@ -49,9 +49,9 @@ def tables(sheet: Sheet, workload: Workload) -> Found:
             gaps.append(f"{name}: this cluster does not say it")
         elif any(value is not None and int(value) < 0 for value in values):
             unset.append(name)
-    value = f"{_held(count)}; " + (f"without a limit: {', '.join(unset)}" if unset else "each has a limit")
+    said = f"; without a limit: {', '.join(unset)}" if unset else "" if gaps else "; each has a limit"
     long = bool(unset) and count > TABLE_ENTRIES
-    return Found(Status.WARN if long else Status.OK, value, gap=joined(*gaps))
+    return Found(Status.WARN if long else Status.OK, f"{_held(count)}{said}", gap=joined(*gaps))
 
 
 CALLS_PER_SECOND = 10

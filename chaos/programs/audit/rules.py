@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from chaos.base import text
 from chaos.definitions.topology import AWARENESS
 from chaos.opensearch.checklist import AVAILABILITY, CPU_MOST, CPU_OK, Source, Status, grade
-from chaos.programs.audit.accepted import deadly
+from chaos.programs.audit.accepted import InFile, deadly
 from chaos.programs.audit.catalogue import SHOWN, Found, Workload, gib, joined, rule, some, told
 from chaos.programs.audit.facts import BALANCE, CANCEL_AFTER, FOLLOWER, GIB, LEADER, Node, Sheet, listed, seconds
 
@@ -440,20 +440,23 @@ def cpu(sheet: Sheet, workload: Workload) -> Found:
     nodes, gap = told(sheet, sheet.data, "cpu")
     if not nodes:
         return Found(Status.UNKNOWN, "", gap=gap)
-    counted = all(node.processors for node in nodes)
-    weight = {node.name: (node.processors or 1) if counted else 1 for node in nodes}
+    counted = all(node.processors for node in sheet.data)
+    weight = {node.name: (node.processors or 1) if counted else 1 for node in sheet.data}
     work = sum((node.cpu or 0) * weight[node.name] for node in nodes)
     hottest = max(nodes, key=lambda node: node.cpu or 0)
-    value = f"{work / sum(weight.values()):.0f} % now, {hottest.cpu:.0f} % on {hottest.name}"
-    # a node without a zone may be lost with any
-    left = {zone: sum(weight[node.name] for node in nodes if node.zone not in (zone, None)) for zone in sheet.zones}
-    if len(sheet.zones) < 2 or not all(left.values()):
+    value = f"{work / sum(weight[node.name] for node in nodes):.0f} % now, {hottest.cpu:.0f} % on {hottest.name}"
+    if len(sheet.zones) < 2:
         return Found(Status.FAIL, f"{value}; nothing survives the loss of its zone", (hottest.name,))
+    # a node without a zone may be lost with any; one that did not tell its work is there, and adds work if anything
+    left = {
+        zone: sum(weight[node.name] for node in sheet.data if node.zone not in (zone, None)) for zone in sheet.zones
+    }
     zone = min(left, key=lambda each: left[each])
     after = work / left[zone]
     # a node that is hotter than the rest stays so: no zone's loss makes it cooler
     status = grade(max(after, hottest.cpu or 0), CPU_OK, CPU_MOST)
-    return Found(status, f"{value}; {after:.0f} % on the others without zone {zone}", (hottest.name,), gap=gap)
+    share = f"{'at least ' if gap else ''}{after:.0f} %"
+    return Found(status, f"{value}; {share} on the others without zone {zone}", (hottest.name,), gap=gap)
 
 
 @rule(
@@ -533,13 +536,16 @@ def storage_of_zone(sheet: Sheet, workload: Workload) -> Found:
     nodes, gap = told(sheet, sheet.data, "disk", "disk_free")
     if not nodes:
         return Found(Status.UNKNOWN, "", gap=gap)
-    held = sum((node.disk or 0) - (node.disk_free or 0) for node in nodes)
-    left = {zone: sum(node.disk or 0 for node in nodes if node.zone not in (zone, None)) for zone in sheet.zones}
-    if len(left) < 2 or not all(left.values()):
+    if len(sheet.zones) < 2:
         return Found(Status.FAIL, "nothing survives the loss of its zone")
+    if any(node.disk is None for node in sheet.data):  # they may have room, so nothing is proven
+        return Found(Status.UNKNOWN, "", gap=gap)
+    held = sum((node.disk or 0) - (node.disk_free or 0) for node in nodes)
+    left = {zone: sum(node.disk or 0 for node in sheet.data if node.zone not in (zone, None)) for zone in sheet.zones}
     zone = min(left, key=lambda each: left[each])
     share = 100 * held / left[zone]
-    return Found(grade(share, FULLEST, FULLEST), f"{share:.0f} % on the others without zone {zone}", gap=gap)
+    value = f"{'at least ' if gap else ''}{share:.0f} % on the others without zone {zone}"
+    return Found(grade(share, FULLEST, FULLEST), value, gap=gap)
 
 
 # ---- protections ---------------------------------------------------------------------------------------
@@ -611,26 +617,29 @@ ON_SINCE = 3
 @rule(
     "protection.tasks",
     "Throttling of tasks of the cluster manager",
-    says="No threshold of a kind of task is -1, which is off; before 3.0 all are off, so one is set at least.",
+    says="No threshold of a kind of task is -1, which is off, by the cluster's settings or in opensearch.yml; before "
+    "3.0 all are off, so one is set at least.",
     source=TASKS,
     remedy="Set cluster_manager.throttling.thresholds.KIND.value for kinds that users or programs may send many of: "
     "put-mapping, create-index, update-settings, put-pipeline. From 3.0 on null is the default, which is on.",
     needs=("settings", "version"),
 )
 def task_throttling(sheet: Sheet, workload: Workload) -> Found:
-    assert sheet.settings is not None and sheet.version is not None
-    given = {found[1]: value for name, value in sheet.settings.explicit.items() if (found := THROTTLED.fullmatch(name))}
-    off = sorted(kind for kind, value in given.items() if value.strip() == "-1")
-    limits = ", ".join(f"{kind} {value}" for kind, value in sorted(given.items()) if kind not in off)
+    assert sheet.version is not None
+    pairs = {pair for each in sheet.given(THROTTLED) for pair in each.items()}
+    given = sorted((found[1], value) for name, value in pairs if (found := THROTTLED.fullmatch(name)))
+    off = sorted({kind for kind, value in given if value.strip() == "-1"})
+    limits = ", ".join(f"{kind} {value}" for kind, value in given if kind not in off)
     stock = sheet.version.partition(".")[0]
     by_default = stock.isdigit() and int(stock) >= ON_SINCE
     if off:
-        return Found(
-            Status.WARN, f"off: {some(off)}" + (f"; set: {limits}" if limits else ""), others=tuple(off[:SHOWN])
-        )
+        value = f"off: {some(off)}" + (f"; set: {limits}" if limits else "")
+        return Found(Status.WARN, value, gap=sheet.untold, others=tuple(off[:SHOWN]))
     if not limits and not by_default:
-        return Found(Status.WARN, f"none is set, and {sheet.version} throttles nothing by itself")
-    return Found(Status.OK, f"set: {limits}" if limits else "as OpenSearch has them: 50 queued tasks of most kinds")
+        value = f"none is set, and {sheet.version} throttles nothing by itself"
+        return Found(Status.WARN, value, gap=sheet.untold)
+    value = f"set: {limits}" if limits else "as OpenSearch has them: 50 queued tasks of most kinds"
+    return Found(Status.OK, value, gap=sheet.untold)
 
 
 @rule(
@@ -734,12 +743,14 @@ def stalled(sheet: Sheet, workload: Workload) -> Found:
 
 # ---- what is accepted and deadly -----------------------------------------------------------------------
 
+ANY = re.compile(".*")
+
 
 @rule(
     "settings.deadly",
     "Settings that are accepted and deadly",
     says="No setting of the cluster is one that OpenSearch accepts and cannot live with: it answers until the next "
-    "restart, or can never be changed again.",
+    "restart, or can never be changed again. In opensearch.yml those count with which a node starts.",
     source=SETTINGS,
     remedy="Set it to null while the cluster takes that. Else stop the cluster managers and run "
     "opensearch-node remove-settings. The cases are in docs/upstream.md.",
@@ -748,7 +759,12 @@ def stalled(sheet: Sheet, workload: Workload) -> Found:
 def accepted_and_deadly(sheet: Sheet, workload: Workload) -> Found:
     assert sheet.settings is not None
     found = deadly(sheet.settings.explicit)
-    return Found(Status.FAIL if found else Status.OK, "; ".join(found) or "none is set")
+    # a node that runs has started with what stands in its file
+    kinds = {InFile.SAME, InFile.NO_START} if sheet.is_definition else {InFile.SAME}
+    for each in sheet.given(ANY, sheet.nodes):
+        found += deadly(each, kinds)
+    value = "; ".join(dict.fromkeys(found)) or "none is set"
+    return Found(Status.FAIL if found else Status.OK, value, gap=sheet.untold)
 
 
 @rule(

@@ -13,7 +13,7 @@ from typing import Any
 from chaos.definitions.source import Problem, Source
 from chaos.definitions.topology import ZONE_ATTRIBUTE
 from chaos.programs.audit.definition import ATTRIBUTE, UNREAD
-from chaos.programs.audit.facts import STOCK, Node, Settings, Sheet, plain, wanted
+from chaos.programs.audit.facts import STOCK, Node, Settings, Sheet, by_name, plain
 
 RENAMED: Mapping[str, str] = {
     "cluster.initial_master_nodes": "cluster.initial_cluster_manager_nodes",
@@ -111,7 +111,7 @@ def node(name: str, settings: Mapping[str, Any], held: frozenset[str], zone_attr
         name,
         held,
         attributes.get(zone_attribute),
-        settings=wanted(settings, zone_attribute),
+        settings=by_name(settings),
         attributes=attributes,
         **facts,
     )
@@ -136,7 +136,7 @@ def read(path: Path, zone_attribute: str = ZONE_ATTRIBUTE) -> Sheet:
         origin=f"{path}, an opensearch.yml (of one node; {API})",
         zone_attribute=zone_attribute,
         nodes=(one,),
-        settings=Settings({}, STOCK, explicit={name: plain(value) for name, value in settings.items()}),
+        settings=Settings({}, STOCK),
         unread=dict.fromkeys((*UNREAD, "indices", "heap"), LIVE),
         is_definition=True,
         unasked=UNASKED,

@@ -357,6 +357,56 @@ def test_a_copy_that_moves_is_where_it_was(server: Server) -> None:
     assert (moved.node, moved.started) == ("a-data", True) and (lost.node, lost.started) == (None, False)
 
 
+IN_FILES = {
+    # row: (what stands in opensearch.yml, how it is graded, what it says)
+    "left.watermarks": (
+        {"cluster.routing.allocation.disk.watermark.flood_stage": "99%"},
+        Status.WARN,
+        "flood_stage: 99% (in opensearch.yml)",
+    ),
+    "left.excludes": (
+        {"cluster.routing.allocation.exclude._name": "b-data"},
+        Status.FAIL,
+        "b-data (in opensearch.yml); keeps copies off b-data",
+    ),
+    "left.recovery": (
+        {"cluster.routing.allocation.node_concurrent_recoveries": "0"},
+        Status.FAIL,
+        "node_concurrent_recoveries: 0 (in opensearch.yml)",
+    ),
+    "protection.tasks": (
+        {"cluster_manager.throttling.thresholds.put-mapping.value": "-1"},
+        Status.WARN,
+        "off: put-mapping",
+    ),
+    "replication": (
+        {"cluster.index.restrict.replication.type": "true"},
+        Status.WARN,
+        "to which the cluster restricts: bare",
+    ),
+}
+
+
+@pytest.mark.parametrize("row", IN_FILES)
+@pytest.mark.parametrize("where", ["the nodes", "the defaults"])
+def test_what_stands_in_opensearch_yml_is_looked_at(server: Server, where: str, row: str) -> None:
+    """The nodes say it; where they do not, the defaults of the node that was asked do."""
+    server.said["/_all/_settings"]["bare"]["settings"]["index"]["replication"] = {"type": "SEGMENT"}
+    given, status, says = IN_FILES[row]
+    nodes = server.said["/_nodes/settings,jvm,os"]["nodes"].values()
+    told = [node["settings"] for node in nodes]
+    if where == "the defaults":
+        told = [server.said["/_cluster/settings"]["defaults"]]
+        for node in nodes:
+            del node["settings"]
+    assert graded(server.read())[row] in (Status.OK, Status.INFO)
+    for settings in told:
+        settings |= given
+    found = {each.rule.id: each for each in audit(server.read())}[row]
+    assert found.status is status and says in found.value, found.value
+    assert not any("/_cluster/settings" in command for command in found.commands)
+
+
 # ---- access --------------------------------------------------------------------------------------------
 
 

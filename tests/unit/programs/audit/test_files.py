@@ -155,6 +155,17 @@ def test_the_pools_of_a_resource_are_its_nodes(file) -> None:
     assert any("role master is read as cluster_manager" in note for note in sheet.notes)
 
 
+def test_a_pool_s_own_settings_come_before_the_general_ones(file) -> None:
+    name = "cluster.routing.allocation.disk.watermark.flood_stage"
+    general = "force.zone.values: a,b,c\n"
+    text = ZONED.replace(general, f'{general}      {name}: "90%"\n')
+    assert graded(kubernetes.read(file(text, "shop.yaml")))["left.watermarks"][0] is Status.UNKNOWN  # as the API says
+    more = f'{{node.attr.zone: a, {name}: "99%", cluster.publish.timeout: 1ms}}'
+    rows = graded(kubernetes.read(file(text.replace("{node.attr.zone: a}", more), "shop.yaml")))
+    assert rows["left.watermarks"] == (Status.WARN, f"{name}: 99% (as written)")
+    assert rows["settings.deadly"][0] is Status.FAIL  # nothing runs that has shown to live with it
+
+
 def test_a_zone_from_a_label_is_not_known(file) -> None:
     labelled = RESOURCE.replace(
         "    version", "    nodeAttributes: [{name: zone, nodeLabel: topology.kubernetes.io/zone}]\n    version"

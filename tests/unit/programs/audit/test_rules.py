@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 
 import manager_sizes as sizes
 import pytest
-from audited import MISSING, PROBLEMS, ZONES, healthy, large, of_nodes, often, with_settings
+from audited import (
+    MISSING,
+    NOT_FORCED,
+    PROBLEMS,
+    ZONES,
+    healthy,
+    large,
+    left_set,
+    of_index,
+    of_nodes,
+    often,
+    with_replicas,
+    with_settings,
+)
 from fakes import topology
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -18,8 +31,20 @@ from chaos.definitions.topology import AWARENESS
 from chaos.programs.audit import RULES, Status, Workload, audit, definition, documentation, limits
 from chaos.programs.audit import rules as checklist
 from chaos.programs.audit.answers import Partial, usage
-from chaos.programs.audit.catalogue import worst
-from chaos.programs.audit.facts import BALANCE, FOLLOWER, GIB, STOCK, Index, Settings, Sheet, Usage, seconds
+from chaos.programs.audit.catalogue import Row, worst
+from chaos.programs.audit.facts import (
+    BALANCE,
+    CAT_LIMITS,
+    FOLLOWER,
+    GIB,
+    STOCK,
+    WATERMARK,
+    Index,
+    Settings,
+    Sheet,
+    Usage,
+    seconds,
+)
 from chaos.programs.audit.rules import checked, regained
 
 
@@ -27,8 +52,12 @@ def graded(sheet: Sheet, workload: Workload = Workload.SEARCH) -> dict[str, Stat
     return {row.rule.id: row.status for row in audit(sheet, workload)}
 
 
+def row(sheet: Sheet, rule: str) -> Row:
+    return next(row for row in audit(sheet) if row.rule.id == rule)
+
+
 def value(sheet: Sheet, rule: str) -> str:
-    return next(row.value for row in audit(sheet) if row.rule.id == rule)
+    return row(sheet, rule).value
 
 
 def test_a_healthy_cluster_satisfies_every_rule() -> None:
@@ -340,3 +369,190 @@ def test_tasks_are_throttled_by_default_since_3_and_by_what_is_set_before(
     sheet = replace(sheet, settings=replace(sheet.settings, explicit=names))
     assert graded(sheet)["protection.tasks"] is status
     assert all(kind in value(sheet, "protection.tasks") for kind in given)
+
+
+def test_tables_have_a_limit_each_only_where_all_were_told() -> None:
+    limited = with_settings(**{name.replace(".", "__"): "100" for name in CAT_LIMITS})(healthy())
+    assert value(limited, "limits.tables") == "12 shard copies; each has a limit"
+    unsaid = MISSING["cat.shards.response.limit.number_of_shards"][1](limited)
+    said = "12 shard copies; cat.shards.response.limit.number_of_shards: this cluster does not say it"
+    assert (row(unsaid, "limits.tables").status, value(unsaid, "limits.tables")) == (Status.UNKNOWN, said)
+
+
+def test_nodes_of_a_good_tier_are_not_named_with_a_bad_one() -> None:
+    tiered = PROBLEMS["a tier of one node"][2](healthy())  # c-data is the warm one
+    small = of_nodes(lambda n: replace(n, heap=8 * GIB, limit=8 * GIB * 7 // 10), lambda n: n.name == "b-data")(tiered)
+    found = row(small, "tiers.heap")
+    assert (found.status, found.nodes, found.value) == (Status.WARN, ("b-data",), "temp hot: heap 8 GiB to 16 GiB")
+
+
+@pytest.mark.parametrize(
+    ("limit", "replicas", "status", "says"),
+    [
+        ("4", (2, 2), Status.OK, "room enough"),  # two nodes can hold 8 of the 12 copies
+        ("4", (2, 5), Status.OK, "room enough"),  # more copies than nodes: the others have no place anyhow
+        ("3", (2, 2), Status.FAIL, "3 for 12 copies on 3 nodes"),
+        ("2", (0, 1), Status.WARN, "2 for 6 copies on 2 nodes after the loss of one"),
+    ],
+)
+def test_the_cluster_s_limit_is_held_against_copies_that_find_a_place(
+    limit: str, replicas: tuple[int, int], status: Status, says: str
+) -> None:
+    indices = tuple(Index(f"i{number}", 2, each) for number, each in enumerate(replicas))
+    set_to = left_set(cluster__routing__allocation__total_shards_per_node=limit)
+    sheet = set_to(replace(healthy(), indices=indices))
+    found = row(sheet, "shards.limit")
+    assert found.status is status and says in found.value, found.value
+
+
+def test_a_node_that_may_hold_nothing_of_an_index_leaves_as_many_copies_when_it_is_lost() -> None:
+    """Of an index that is kept off a-data both copies stay where a-data is lost: one node more has to hold them."""
+    off = Index("off", 3, 2, {"routing.allocation.exclude.zone": "a"})
+    set_to = left_set(cluster__routing__allocation__total_shards_per_node="2")
+    found = row(set_to(replace(healthy(), indices=(off,))), "shards.limit")
+    assert found.status is Status.WARN and "2 for 6 copies on 2 nodes after the loss of one" in found.value
+
+
+BOXES = of_nodes(lambda n: replace(n, attributes={**n.attributes, "box": "warm" if n.zone == "c" else "hot"}))
+"""Two nodes of one box, and one of another."""
+
+
+def test_a_node_needs_every_value_that_is_required_of_it() -> None:
+    """DiscoveryNodeFilters.match: ``require`` asks for all values of an attribute, ``include`` for one of them."""
+    required = of_index(routing__allocation__require__box="hot,warm")(BOXES(healthy()))
+    assert row(required, "index.filters").status is Status.FAIL
+    assert "box hot,warm (no node)" in value(required, "tiers.copies")
+    included = of_index(routing__allocation__include__box="hot,warm")(BOXES(healthy()))
+    assert row(included, "index.filters").status is row(included, "tiers.copies").status is Status.OK
+    cluster = left_set(cluster__routing__allocation__require__box="hot,warm")(BOXES(healthy()))
+    assert "keeps copies off a-data, b-data, c-data" in value(cluster, "left.excludes")
+    both = of_index(routing__allocation__require__box="h*,*t")(with_replicas(1)(BOXES(healthy())))
+    assert row(both, "index.filters").status is Status.OK  # two nodes have both
+
+
+def test_of_addresses_one_that_is_required_is_enough() -> None:
+    address = {"a": "10.0.0.1", "b": "10.0.0.2", "c": "10.0.0.3"}
+    sheet = of_nodes(lambda n: replace(n, ip=address[n.zone or ""]))(healthy())
+    bound = of_index(routing__allocation__require___ip=",".join(address.values()))(sheet)
+    assert row(bound, "index.filters").status is Status.WARN  # bound, and not without a node
+    fewer = of_index(routing__allocation__require___ip="10.0.0.1,10.0.0.2")(sheet)
+    assert row(fewer, "index.filters").status is Status.FAIL
+
+
+@pytest.mark.parametrize("values", ["hot*", "hot1,hot2,hot3", "hot3, hot2 ,hot1", "hot1,*2,*3"])
+def test_a_tier_is_all_the_nodes_that_a_filter_takes(values: str) -> None:
+    number = {"a": 1, "b": 2, "c": 3}
+    sheet = of_nodes(lambda n: replace(n, attributes={**n.attributes, "box": f"hot{number[n.zone or '']}"}))(healthy())
+    tier = of_index(routing__allocation__include__box=values)(sheet)
+    assert row(tier, "tiers.copies").status is Status.OK, value(tier, "tiers.copies")
+    assert value(tier, "tiers.heap") == "alike in 1 tier"
+    unlike = of_nodes(lambda n: replace(n, heap=8 * GIB), lambda n: n.name == "c-data")(tier)
+    assert row(unlike, "tiers.heap").nodes == ("c-data",)
+    alone = of_index(routing__allocation__exclude__zone="b,c")(tier)
+    assert row(alone, "tiers.copies").nodes == ("a-data",) and "not zone b,c (a-data)" in value(alone, "tiers.copies")
+
+
+def test_an_index_that_includes_either_of_two_attributes_may_lie_on_nodes_of_both() -> None:
+    either = of_index(routing__allocation__include__box="warm", routing__allocation__include__zone="a")(
+        BOXES(healthy())
+    )
+    assert row(either, "tiers.copies").status is Status.OK
+    named = of_index(routing__allocation__include__box="warm", routing__allocation__include___name="a-data")
+    assert row(named(BOXES(healthy())), "tiers.copies").status is Status.OK
+
+
+def silent(*zones: str, facts: tuple[str, ...]) -> Callable[[Sheet], Sheet]:
+    """Data nodes of these zones did not answer what was asked of their statistics."""
+    return of_nodes(lambda n: replace(n, **dict.fromkeys(facts)), lambda n: n.is_data and n.zone in zones)
+
+
+def test_nodes_that_did_not_answer_are_no_loss_of_processors() -> None:
+    half = of_nodes(lambda n: replace(n, cpu=50.0))(healthy())
+    two = row(silent("b", "c", facts=("cpu",))(half), "cpu")
+    assert two.status is Status.UNKNOWN and "nothing survives" not in two.value
+    assert "cpu of b-data, c-data: not said" in two.value
+    one = row(silent("c", facts=("cpu",))(half), "cpu")  # 800 processor-percent of two nodes, on 16 processors
+    assert one.status is Status.UNKNOWN and "at least 50 % on the others" in one.value
+    full = of_nodes(lambda n: replace(n, cpu=88.0, processors=12 if n.zone == "a" else 4))(healthy())
+    assert row(silent("c", facts=("cpu",))(full), "cpu").status is Status.FAIL  # whatever the silent one does
+    alone = of_nodes(lambda n: replace(n, zone="a"))(half)
+    assert (
+        "nothing survives the loss of its zone" in row(alone, "cpu").value and row(alone, "cpu").status is Status.FAIL
+    )
+
+
+def test_nodes_that_did_not_answer_are_no_loss_of_storage() -> None:
+    sheet = NOT_FORCED(healthy())
+    two = row(silent("b", "c", facts=("disk", "disk_free"))(sheet), "storage.zone")
+    assert two.status is Status.UNKNOWN and "disk of b-data, c-data: not said" in two.value
+    fuller = of_nodes(lambda n: replace(n, disk_free=240 * GIB), lambda n: n.is_data)(sheet)
+    assert row(fuller, "storage.zone").status is Status.OK  # 780 of 1000
+    assert row(silent("c", facts=("disk", "disk_free"))(fuller), "storage.zone").status is Status.UNKNOWN
+    full = of_nodes(lambda n: replace(n, disk_free=20 * GIB), lambda n: n.is_data)(sheet)
+    proven = row(silent("c", facts=("disk_free",))(full), "storage.zone")
+    assert proven.status is Status.FAIL and "at least 96 %" in proven.value
+    alone = of_nodes(lambda n: replace(n, zone="a"))(sheet)
+    assert row(alone, "storage.zone").status is Status.FAIL
+
+
+FLOOD = f"{WATERMARK}.flood_stage"
+
+
+def in_files(name: str, value: str, *, of: str = "") -> Callable[[Sheet], Sheet]:
+    """In the opensearch.yml of nodes whose names end so."""
+    return of_nodes(lambda n: replace(n, settings={**n.settings, name: value}), lambda n: n.name.endswith(of))
+
+
+def test_what_the_cluster_sets_comes_before_opensearch_yml() -> None:
+    raised = in_files(FLOOD, "99%")(healthy())
+    assert value(raised, "left.watermarks") == f"{FLOOD}: 99% (in opensearch.yml)"
+    assert row(raised, "left.watermarks").commands == ()  # no request takes that back
+    mended = left_set(**{FLOOD.replace(".", "__"): "95%"})(raised)
+    assert row(mended, "left.watermarks").status is Status.OK
+    filtered = in_files("cluster.routing.allocation.exclude._name", "a-data")(healthy())
+    assert row(filtered, "left.excludes").status is Status.FAIL
+    cleared = left_set(cluster__routing__allocation__exclude___name="")(filtered)
+    assert row(cleared, "left.excludes").status is Status.OK
+
+
+def test_a_file_counts_where_its_node_decides() -> None:
+    """The elected manager decides where copies go, and a data node how fast it copies."""
+    assert row(in_files(FLOOD, "99%", of="-data")(healthy()), "left.watermarks").status is Status.OK
+    one = in_files(FLOOD, "99%", of="b-cm")(healthy())
+    assert row(one, "left.watermarks").status is Status.WARN  # it may be elected
+    pace = in_files("indices.recovery.max_bytes_per_sec", "1mb", of="a-data")(healthy())
+    assert row(pace, "left.recovery").status is Status.INFO
+
+
+def test_a_node_that_runs_lives_with_most_of_its_own_file() -> None:
+    """It would not have started with a window of nothing, and a cache of ``-1`` from the start has no limit."""
+    for name, value in {
+        "indices.fielddata.cache.size": "-1",
+        "node.resource.tracker.global_cpu_usage.window_duration": "100ms",
+    }.items():
+        assert row(in_files(name, value)(healthy()), "settings.deadly").status is Status.OK, name
+        by_api = left_set(**{name.replace(".", "__"): value})(healthy())
+        assert row(by_api, "settings.deadly").status is Status.FAIL, name
+    never = in_files("cluster_manager.throttling.thresholds.cluster-update-settings.value", "0", of="b-cm")(healthy())
+    assert row(never, "settings.deadly").status is Status.FAIL
+
+
+def test_what_a_topology_sets_for_its_nodes_is_looked_at() -> None:
+    stock = topology("3az")
+
+    def setting(**names: str | int) -> Sheet:
+        node = {**stock.settings.node, **{name.replace("__", "."): value for name, value in names.items()}}
+        settings = stock.settings.model_copy(update={"node": node})
+        return definition.sheet(stock.model_copy(update={"settings": settings}))
+
+    raised = setting(cluster__routing__allocation__disk__watermark__flood_stage="99%")
+    assert row(raised, "left.watermarks").status is Status.WARN
+    assert value(raised, "left.watermarks") == f"{FLOOD}: 99% (as written)"
+    stopped = setting(cluster__routing__allocation__node_concurrent_recoveries=0)
+    assert row(stopped, "left.recovery").status is Status.FAIL
+    for deadly, status in (
+        ({"cluster__publish__timeout": "1ms"}, Status.FAIL),
+        ({"node__resource__tracker__global_cpu_usage__window_duration": "100ms"}, Status.FAIL),  # it would not start
+        ({"indices__fielddata__cache__size": "-1"}, Status.OK),
+    ):
+        assert row(setting(**deadly), "settings.deadly").status is status, deadly

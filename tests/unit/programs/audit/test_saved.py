@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -45,6 +46,16 @@ def test_what_was_planted_is_found_in_the_answers_of_a_real_cluster(rule: str) -
     status, says = ROWS[rule]
     row = rows(ANSWERS / "planted")[rule]
     assert row.status == status and says in row.value, row.value
+
+
+def test_defaults_that_are_opensearch_s_are_nothing_that_was_left() -> None:
+    """Of nodes that do not tell their settings, as a managed service's do not, the defaults are all there is."""
+    for folder in ("clean", "secure"):  # 3.8.0 and 3.4.0
+        sheet = saved.read(ANSWERS / folder)
+        bare = replace(sheet, nodes=tuple(replace(node, settings={}) for node in sheet.nodes or ()))
+        found = {row.rule.id: row for row in audit(bare)}
+        for rule in ("left.watermarks", "left.excludes", "left.recovery", "protection.tasks", "replication"):
+            assert found[rule].status is Status.OK, (rule, found[rule].value)
 
 
 def test_the_vote_that_was_taken_is_seen_where_all_managers_are_here() -> None:
