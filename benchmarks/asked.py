@@ -166,7 +166,23 @@ def acted(test: str, rows: dict[str, dict[str, Any]]) -> str:
         return "provoked alone: not run yet"
     if (failed := (row.get("bad") or {}).get(test)) is not None:
         return f"provoked alone it did not do what is said here (commit {row['commit']}): {failed}"
+    if test not in passed(row):
+        return f"provoked alone: not run (commit {row['commit']})"
     return f"**acts and lets go**, provoked alone (commit {row['commit']})"
+
+
+def passed(row: dict[str, Any]) -> set[str]:
+    """The tests of :data:`ACT` that passed, by a recorded run of it. One of before names none: then all of the file or
+    none, for all were well, none was skipped, and there are as many as it ran."""
+    if "passed" in row:
+        return set(row["passed"])
+    there = written()
+    return there if row.get("outcome") == "green" and not row.get("known") and row.get("items") == len(there) else set()
+
+
+def written() -> set[str]:
+    """The names of the tests in :data:`ACT`."""
+    return set(re.findall(r"^def (test_\w+)", (ROOT / ACT).read_text(), re.MULTILINE))
 
 
 def cost(file: Path, rows: dict[str, dict[str, Any]]) -> str:

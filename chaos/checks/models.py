@@ -36,6 +36,9 @@ class FindingItem(TypedDict, total=False):
     """Whether every run is held to it without a line of ``expect``; left out of findings of lines."""
     relaxed: str
     """Why a line allows more than every run promises; left out where it does not."""
+    may_be_worse: bool
+    """Whether it proves nothing because something was not seen, of which the truth may be worse than what was measured;
+    left out where it is not so."""
     says: str
     because: str | None
     evidence: dict[str, Any]

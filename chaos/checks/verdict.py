@@ -125,6 +125,8 @@ class Finding:
     relaxed: str | None = None
     """Why a line allows more than every run promises; None where it allows no more."""
     known: Known = Known()
+    may_be_worse: bool = False
+    """Something was not seen, of which the truth may be worse than what was measured."""
 
     def to_json(self) -> FindingItem:
         item: FindingItem = {
@@ -151,6 +153,8 @@ class Finding:
             item["default"] = True
         if self.relaxed is not None:
             item["relaxed"] = self.relaxed
+        if self.may_be_worse:
+            item["may_be_worse"] = True
         return item
 
 
@@ -426,6 +430,7 @@ def _findings(record: Record, gaps: list[evidence.Gap]) -> tuple[list[Finding], 
                     default=expectation.default,
                     relaxed=expectation.because,
                     known=_known(record, expectation, judged.measure),
+                    may_be_worse=judged.may_be_worse,
                 )
             )
         findings += _counted(group)
@@ -436,11 +441,13 @@ def _findings(record: Record, gaps: list[evidence.Gap]) -> tuple[list[Finding], 
 
 @dataclass(frozen=True)
 class Judged:
-    """A measure, what it says about a target, and why it does not count where it does not."""
+    """A measure, what it says about a target, and why it does not count where it does not. ``may_be_worse``: as in
+    :class:`Finding`."""
 
     measure: Measure
     verdict: Verdict
     because: str | None = None
+    may_be_worse: bool = False
 
     @property
     def says(self) -> str:
@@ -453,8 +460,8 @@ class Judged:
         """Nothing was measured."""
         return cls(Measure.missing("count", why), Verdict.INCONCLUSIVE, why)
 
-    def spoiled(self, because: str) -> Judged:
-        return Judged(self.measure, Verdict.INCONCLUSIVE, because)
+    def spoiled(self, because: str, *, may_be_worse: bool = False) -> Judged:
+        return Judged(self.measure, Verdict.INCONCLUSIVE, because, may_be_worse)
 
     def undermined(self, span: Span | None, gaps: list[evidence.Gap]) -> Judged:
         """After the gaps in the evidence have been held against it. ``span`` None: it is of the whole run."""
@@ -543,29 +550,32 @@ def _judged(
         within = _known(record, expectation, found.measure).within
         return judged(other).verdict is found.verdict and _known(record, expectation, other).within is within
 
+    def spoiled(because: str) -> Judged:
+        """It would be better; but nothing is known of a node that was not asked."""
+        unasked = coverage.of_phase(record, expectation.op, expectation.metric, span)
+        return found.spoiled(because, may_be_worse=unasked is not None)
+
     hangs = None
     if late:
         hangs = doubt.decides(lambda other: _measure(other, expectation, span), same, span)
     elif check is not None and check.doubt is not None:
         hangs = check.doubt(record, span, same)
     if hangs is not None:
-        return found.spoiled(f"it would be {hangs[0].text} {hangs[1]}")
+        return spoiled(f"it would be {hangs[0].text} {hangs[1]}")
     if (as_asked := strangers.without(record)) is not None and late and found.verdict is Verdict.FAIL:
         other = _measure(as_asked, expectation, span)
         if judged(other).verdict is not Verdict.FAIL:
-            return found.spoiled(
-                f"it would be {other.text} without answers that were wrong, and {strangers.says(record)}"
-            )
+            return spoiled(f"it would be {other.text} without answers that were wrong, and {strangers.says(record)}")
     if hopeful is not None and late:
         other = _measure(hopeful, expectation, span)
         if not same(other):
             without = "if the arrivals were good that the driver dropped or recorded no outcome of"
-            return found.spoiled(f"it would be {other.text} {without}")
+            return spoiled(f"it would be {other.text} {without}")
     if catalogue.rests_on(expectation.metric, Rests.COPIES) and (pushed := leaving.pushed(record, span)):
         return found.spoiled(pushed)
     unasked = coverage.of_phase(record, expectation.op, expectation.metric, span)
     if found.verdict is Verdict.PASS and unasked:
-        return found.spoiled(unasked)
+        return found.spoiled(unasked, may_be_worse=True)
     return found.undermined(span, mine)
 
 
@@ -639,8 +649,11 @@ def unplaced(record: Record, phase: str) -> list[str]:
 
 
 def _unless(judged: Judged, why: str | None) -> Judged:
-    """The same, unless there is a reason why it does not count."""
-    return judged if why is None or judged.verdict is Verdict.INCONCLUSIVE else judged.spoiled(why)
+    """The same, unless there is a reason why it does not count: of a condition that was met, what came later may be
+    worse."""
+    if why is None or judged.verdict is Verdict.INCONCLUSIVE:
+        return judged
+    return judged.spoiled(why, may_be_worse=judged.verdict is Verdict.PASS)
 
 
 def _conditions_met(record: Record, gaps: list[evidence.Gap]) -> list[Finding]:
@@ -682,6 +695,7 @@ def _conditions_met(record: Record, gaps: list[evidence.Gap]) -> list[Finding]:
             known_weakness=None,
             says=judged.says,
             because=judged.because,
+            may_be_worse=judged.may_be_worse,
         )
         findings += _counted([finding])
     return findings

@@ -127,8 +127,8 @@ NO_FIGURE = "No figure can be set against a target"
 def badness(item: FindingItem) -> float | None:
     """How far a finding is from its target, as a factor: above 1 it is missed. None when it cannot be said.
 
-    For a share that must be at least t it is the failures over those allowed, (1 - m) / (1 - t); for an upper
-    limit it is m / t.
+    For a good share that must be at least t it is the failures over those allowed, (1 - m) / (1 - t); for another
+    lower limit it is t / m, and for an upper one m / t.
     """
     value, target = item["measured"], item.get("target_value")
     if value is None or target is None:
@@ -136,7 +136,7 @@ def badness(item: FindingItem) -> float | None:
     if item["metric"].endswith(".good") and item["comparison"] in (">=", ">"):
         value, target = 1 - value, 1 - target
     elif item["comparison"] in (">=", ">"):
-        return None if value == 0 else target / value
+        return target / value if value > 0 else NO_LIMIT if target > 0 else None
     if target <= 0:
         return NO_LIMIT * (1 + value) if value > 0 else 0.0
     return float(value / target)
@@ -224,6 +224,9 @@ def margin(item: FindingItem, tables: dict[str, Any]) -> str:
         )
     if item["metric"].endswith(".good"):
         return ""  # a fault that was to bite: both shares are said already
+    if item["comparison"] in (">=", ">"):
+        part = (item["measured"] or 0.0) / (item["target_value"] or 1.0)
+        return f"{text.percent(part)} of what was wanted" if factor > 1 else ""
     if factor >= NO_LIMIT:
         return "nothing was allowed"
     return f"{factor:.1f} times what was wanted" if factor >= 1 else f"{factor * 100:.0f} % of the limit"

@@ -158,7 +158,7 @@ def _finding_line(number: int, finding: SeriesFinding) -> Line:
     y = 14 + ROW * number
     at = [overview.seconds_of(value) or 0.0 for value in figures.values]
     if figures.unit == "share":
-        at = [value.low for value in figures.values]
+        at = [value.measured for value in figures.values]
     reach = [*at, finding.target.value]
     if figures.interval is not None:
         reach += [figures.interval.low, figures.interval.high]

@@ -123,7 +123,7 @@ def series_text(values: Sequence[Known]) -> str:
 
 def seconds_of(value: Known | None) -> float | None:
     """Where to draw a value: where it was measured."""
-    return None if value is None else value.high if value.doubtful else value.low
+    return None if value is None else value.measured
 
 
 def called(run: Facts) -> str:

@@ -24,7 +24,7 @@ from chaos.checks.outage import BUDGETS
 from chaos.checks.record import Record
 from chaos.checks.shown import CLEAR, Shown
 from chaos.checks.summary import NOTICED
-from chaos.checks.validity import STEADY
+from chaos.checks.validity import PLAINLY, STEADY
 from chaos.history.models import Plan, PlannedStep
 from chaos.history.reader import History
 from chaos.report import (
@@ -589,8 +589,12 @@ def _tally(findings: Sequence[FindingItem]) -> str:
     return ", ".join(f"{counted[kind]} {answers.WORDS[kind][1]}" for kind in reversed(_ORDER) if kind in counted)
 
 
+DRIVER = ("lag", "cpu", "dropped", "unknown", "schedule", "offered")
+"""Conditions on the load driver, by the first part of their ids; the others are on what stands beside it."""
+
+
 def _trust(findings: FindingsFile) -> list[dict[str, str]]:
-    """The short version of why to believe this: one line per fault, one for the driver."""
+    """The short version of why to believe this: a line for each fault, for the driver, and for what else failed."""
     lines = []
     for fault in findings["faults"]:
         held = (("held", "held until its undo"),) if "held" in fault["stages"] else ()
@@ -610,18 +614,38 @@ def _trust(findings: FindingsFile) -> list[dict[str, str]]:
         lines.append(_abort_line(abort))
     checks = findings["validity"]["checks"]
     bad = [item for item in checks if not item["ok"]]
+    of_driver = [item for item in bad if _kind(item) in DRIVER]
     figures = {item["id"]: item["measured"] for item in checks}
     lines.append(
         {
-            "mark": "?" if bad else "✓",
-            "kind": "inconclusive" if bad else "pass",
-            "head": "The load driver is not to be trusted" if bad else "The load driver kept its schedule",
-            "text": "; ".join(f"{item['what']} {item['measured']} (limit: {item['limit']})" for item in bad)
+            "mark": "?" if of_driver else "✓",
+            "kind": "inconclusive" if of_driver else "pass",
+            "head": "The load driver is not to be trusted" if of_driver else "The load driver kept its schedule",
+            "text": "; ".join(map(_failed, of_driver))
             or f"99 % of requests left within {figures.get('lag')} of their time; "
             f"{figures.get('cpu')} of one core used; {figures.get('dropped')} dropped",
         }
     )
+    lines += [
+        {"mark": "?", "kind": "inconclusive", "head": _plainly(item), "text": _failed(item)}
+        for item in bad
+        if _kind(item) not in DRIVER
+    ]
     return lines
+
+
+def _kind(condition: dict[str, Any]) -> str:
+    return str(condition["id"]).partition(".")[0]
+
+
+def _plainly(condition: dict[str, Any]) -> str:
+    """What it means that a condition does not hold, as a head."""
+    said = PLAINLY[_kind(condition)].format(op=str(condition["id"]).partition(".")[2])
+    return said[:1].upper() + said[1:]
+
+
+def _failed(condition: dict[str, Any]) -> str:
+    return f"{condition['what']} {condition['measured']} (limit: {condition['limit']})"
 
 
 def _was_undone(abort: dict[str, Any]) -> bool:

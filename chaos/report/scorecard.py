@@ -89,6 +89,7 @@ def _tally(tally: Tally) -> dict[str, Any]:
     return {
         **tally.to_json(),
         "share": f"{tally.whole} of {tally.runs}",
+        "out": f"{tally.left_out}" + (f" ({tally.missed} missed something)" if tally.missed else ""),
         "bounds": interval(tally.bounds) if tally.runs else text.NO_VALUE,
     }
 
@@ -138,6 +139,7 @@ def _cell(promised: Promised | None) -> dict[str, Any] | None:
         "count": f"broken in {promised.broken} of {promised.decided}"
         + (f", {promised.open} undecided" if promised.open else ""),
         "bounds": interval(promised.bounds) if promised.decided else text.NO_VALUE,
+        "left_out": promised.left_out,
         "says": promised.says,
         "mixed": len(promised.machines) > 1,
     }

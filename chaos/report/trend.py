@@ -71,8 +71,8 @@ def _figure(title: str, of: Callable[[Facts], Known | None], runs: list[Facts], 
         y = scale.at(at)
         beyond = not value.range.is_exact and not value.doubtful
         called = overview.called(run)
-        title = f"{overview.moment(run)}: {value.text}, {overview.WORDS[called][1]}"
-        marks.append(Mark(x, y, called, title, open=beyond))
+        says = f"{overview.moment(run)}: {value.text}, {overview.WORDS[called][1]}"
+        marks.append(Mark(x, y, called, says, open=beyond))
         if run.excluded is None:
             path.append(f"{x},{y}")
     return {"title": title, "marks": marks, "path": " ".join(path), "ticks": scale.ticks()}

@@ -10,7 +10,8 @@ Per metric the shift from A to B, Hodges and Lehmann's over per-run values with 
 
 Runs whose instruments failed are left out. Over a run of B that is without numbers for any other reason nothing passes.
 No outlier is removed (in a canary it is noise, here it is the finding), and no request is compared with another.
-An acknowledged write that is lost in any run of B and in none of A fails, whatever the ranks say.
+An acknowledged write that is lost in any run of B and in none of A fails, whatever the ranks say. Where a load writes,
+or a line expects of either side that none is lost, nothing passes unless that is known.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from chaos.base.errors import Exit, InvalidInput
 from chaos.base.intervals import LEVEL, Interval, Range, Shift, median, shift
 from chaos.checks import catalogue
 from chaos.checks.measure import Measure, Verdict
+from chaos.history import models
 from chaos.statistics.facts import Known, higher_is_better
 from chaos.statistics.series import percent, shown
-from chaos.statistics.store import Group, differences, refuse_incomparable
+from chaos.statistics.store import LOST, Group, differences, refuse_incomparable
 
 VERSION = 1
-LOST = "acknowledged.lost"
 NAMES = ("A", "B")
 """What both are called where they have no names."""
 
@@ -282,6 +283,19 @@ def deciding(a: Group, b: Group) -> set[str]:
     return names
 
 
+def _owes_losses(side: Group) -> bool:
+    """Whether a side's runs are to know whether writes were lost: its load writes, or a line expects it."""
+    load = side.conditions["load"]
+    expected = any(id.partition("#")[0] == LOST for id in side.conditions["targets"])
+    return expected or any(models.writes(name, each) for name, each in load.items() if isinstance(each, Mapping))
+
+
+def _lost_more(a: Group, b: Group, tolerated: float = 0.0) -> bool:
+    """Whether B lost writes, and more than A, as far as is known of A."""
+    lost = b.lost or 0.0
+    return lost > (a.lost or 0.0) and lost > tolerated
+
+
 def _unit(metric: str) -> str | None:
     """The unit of a metric that no run measured, by its check; None: no check here has that name."""
     check = catalogue.of(metric.partition("@")[0])
@@ -307,9 +321,9 @@ def compare(
     """
     if not of_one_file:
         refuse_incomparable(a, b)
-    chosen = deciding(a, b)
-    measured = {*a.values, *b.values}
-    every = sorted(measured if metrics else measured | (chosen - {LOST}))
+    chosen, measured = deciding(a, b), {*a.values, *b.values}
+    owed = {LOST} if _owes_losses(a) or _owes_losses(b) or _lost_more(a, b) else set()
+    every = sorted(measured if metrics else measured | (chosen - {LOST}) | owed)
     given = dict(tolerances or {})
     if of_one_file:
         every += [name for name in metrics if not any(name in (each, each.partition("@")[0]) for each in every)]
@@ -320,8 +334,9 @@ def compare(
         for wanted in metrics:
             if not any(wanted in (name, name.partition("@")[0]) for name in every):
                 raise InvalidInput(f"neither side has the metric {wanted}", remedy=f"choose among: {', '.join(every)}")
-        if b.lost > a.lost:  # whatever else was chosen
-            chosen |= {LOST} & set(every)
+        if _lost_more(a, b):  # whatever else was chosen
+            chosen |= {LOST}
+            every += [LOST] if LOST not in every else []
     rows = [_row(name, a, b, tolerance_of(name, given), name in chosen, level, names) for name in every]
     rows.sort(key=lambda row: (not row.decides, _ORDER.index(row.verdict), row.metric))
     return Comparison(a, b, tuple(rows), tuple(differences(a, b, names)), level)
@@ -356,9 +371,12 @@ def _row(
             verdict, says = Verdict.INCONCLUSIVE, f"{says}; does not count, because {missing} runs have no value"
         if b.hidden and verdict is Verdict.PASS:
             verdict, says = Verdict.INCONCLUSIVE, f"{says}; does not count, because of {names[1]} {b.hidden[0]}"
-    if metric == LOST and b.lost > a.lost and b.lost > tolerance.absolute:
-        verdict = Verdict.FAIL
-        says = f"up to {text.count(b.lost)} lost in a run of {names[1]}, {text.count(a.lost)} in any of {names[0]}"
+    if metric == LOST and _lost_more(a, b, tolerance.absolute):
+        lost = f"up to {text.count(b.lost or 0.0)} lost in a run of {names[1]}"
+        if a.lost is None:
+            verdict, says = Verdict.INCONCLUSIVE, f"{lost}; not known in {names[0]}"
+        else:
+            verdict, says = Verdict.FAIL, f"{lost}, {text.count(a.lost)} in any of {names[0]}"
     return Row(metric, unit, left, right, moved, allowed, tolerance.text(unit, names[0]), verdict, says, decides)
 
 

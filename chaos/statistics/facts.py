@@ -7,14 +7,15 @@ nothing passes over it.
 
 A finding that hangs on the machine, or on an instrument that stood still (:mod:`chaos.checks.forgiving`), is
 *doubtful*: without it the value would have been better, nobody knows by how much. It is the range from what was
-measured to the best.
+measured to the best. A finding that proves nothing because a node was not asked, or because the cluster had not noticed
+the fault yet, has no value: the truth may be worse than what was measured.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -52,9 +53,13 @@ class Known:
     def text(self) -> str:
         """For people: ``99.97 %``, ``> 20 s``, ``99.2 % or better``."""
         if self.doubtful:
-            worst = self.low if higher_is_better(self.unit) else self.high
-            return f"{Measure(worst, self.unit, '').text} or better"
+            return f"{Measure(self.measured, self.unit, '').text} or better"
         return Measure(self.low, self.unit, "", self.bound).text
+
+    @property
+    def measured(self) -> float:
+        """What was measured; of a doubtful value the worse end of its range."""
+        return self.high if self.doubtful and self.high != _best(self.unit) else self.low
 
 
 MORE_IS_BETTER = ("costs.goodput",)
@@ -88,10 +93,15 @@ def known(value: Any, unit: str, bound: Any = "exact") -> Known | None:
     return Known(unit, float(value), float(value) if kind is Bound.EXACT else math.inf, kind)
 
 
-def doubtful(value: Known) -> Known:
-    """What is known of a value that would have been better on another machine."""
-    if higher_is_better(value.unit):
-        return Known(value.unit, value.low, 1.0, doubtful=True)
+def _best(unit: str) -> float:
+    """The best there is in a unit of which more is better."""
+    return 1.0 if unit == "share" else math.inf
+
+
+def doubtful(value: Known, metric: str) -> Known:
+    """What is known of a metric's value that would have been better on another machine."""
+    if higher_is_better(value.unit, metric):
+        return Known(value.unit, value.low, _best(value.unit), doubtful=True)
     return Known(value.unit, 0.0, value.high, doubtful=True)
 
 
@@ -180,10 +190,17 @@ def raw_verdict(item: FindingItem, comparison: str, target: float) -> Verdict:
     """A finding's value against its target alone, whatever was held against it."""
     if item["verdict"] != "inconclusive":
         return Verdict(item["verdict"])
-    value = known(item.get("measured"), unit_of(item), item.get("bound"))
+    value = value_of(item)
     if value is None:
         return Verdict.INCONCLUSIVE
     return judge(Measure(value.low, value.unit, "", value.bound), comparison, target)
+
+
+def value_of(item: FindingItem) -> Known | None:
+    """What a finding measured, also where it hangs on the machine; None: nothing, or the truth may be worse."""
+    if item.get("may_be_worse"):
+        return None
+    return known(item.get("measured"), unit_of(item), item.get("bound"))
 
 
 def is_relaxed(item: FindingItem) -> bool:
@@ -222,12 +239,14 @@ def of_folder(folder: Path) -> Facts:
 def metrics(findings: FindingsFile) -> dict[str, Known]:
     """Every number of a run by its name (``read.good@slow``, ``read.outage``), from the tables of findings.json."""
     found = {name: value for name, value in _of_tables(findings.get("tables") or {}) if value is not None}
-    gone_over = {name: doubtful(found[name]) for name in _doubtful_names(findings) if name in found}
-    for item in findings.get("findings") or []:  # what only an expectation measures, as `until`
+    items = findings.get("findings") or []
+    gone_over = {name: doubtful(found[name], name) for name in _names(items, is_doubtful) if name in found}
+    for item in items:  # what only an expectation measures, as `until`
         name = metric_name(item)
         if name not in found and (value := _of_finding(item)) is not None:
             found[name] = value
-    return found | gone_over
+    missing = _names(items, lambda item: bool(item.get("may_be_worse")))
+    return {name: value for name, value in (found | gone_over).items() if name not in missing}
 
 
 def metric_name(item: FindingItem) -> str:
@@ -236,17 +255,18 @@ def metric_name(item: FindingItem) -> str:
 
 
 def is_doubtful(item: FindingItem) -> bool:
-    """Exact, so it has a verdict of its own, and yet inconclusive: in a run that counts only what is ours does that."""
-    return item["verdict"] == "inconclusive" and item.get("measured") is not None and item.get("bound") == "exact"
+    """Exact, so it has a verdict of its own, and yet inconclusive: in a run that counts only what is ours does that,
+    where the truth cannot be worse."""
+    return item["verdict"] == "inconclusive" and value_of(item) is not None and item.get("bound") == "exact"
 
 
-def _doubtful_names(findings: FindingsFile) -> set[str]:
-    return {metric_name(item) for item in findings.get("findings") or [] if is_doubtful(item)}
+def _names(items: Iterable[FindingItem], wanted: Callable[[FindingItem], bool]) -> set[str]:
+    return {metric_name(item) for item in items if wanted(item)}
 
 
 def _of_finding(item: FindingItem) -> Known | None:
-    value = known(item.get("measured"), unit_of(item), item.get("bound"))
-    return doubtful(value) if value is not None and is_doubtful(item) else value
+    value = value_of(item)
+    return doubtful(value, metric_name(item)) if value is not None and is_doubtful(item) else value
 
 
 def _of_tables(tables: dict[str, Any]) -> Iterator[tuple[str, Known | None]]:

@@ -5,7 +5,9 @@ is that of a series (:mod:`.series`); what is counted beside it is runs. No sing
 are not alike, and a sum would hide the one that matters.
 
 Between two releases a promise that was kept and is broken comes first. Whether so many runs can show that is said
-beside it (:mod:`.shares`), and never decides whether it is named.
+beside it (:mod:`.shares`), and never decides whether it is named. What is kept or broken is compared with the newest
+release before in which the promise was one of the two: a release in between in which it is not proven takes nothing
+from that.
 """
 
 from __future__ import annotations
@@ -94,7 +96,8 @@ class Group:
 @dataclass(frozen=True)
 class Promised:
     """A promise in one version. ``kept``, ``broken``, ``open``: runs that count. ``bounds``: of the share of runs that
-    break it, exact, with 95 %."""
+    break it, exact, with 95 %. ``left_out``: of a broken promise runs that break it, and do not count: what is lost is
+    lost."""
 
     state: State
     known: bool
@@ -107,6 +110,7 @@ class Promised:
     machines: tuple[str, ...]
     allowed: bool = False
     """Broken within what a line of the file allows, with its reason; ``known`` too."""
+    left_out: int = 0
 
     @property
     def decided(self) -> int:
@@ -162,8 +166,9 @@ CHANGES = {
 
 @dataclass(frozen=True)
 class Shift:
-    """A promise that changed from one release to the next. ``chance``: of so many runs that break it, or more, if both
-    releases break it as often. ``other_machines``: both sides were not run on one and the same class of machines."""
+    """A promise that changed between two releases. ``chance``: of so many runs that count and break it, or more, if
+    both releases break it as often. ``other_machines``: both sides were not run on one and the same class of
+    machines."""
 
     change: Change
     promise: Promise
@@ -183,11 +188,16 @@ class Shift:
         counts = (
             f"broken in {a.broken} of {a.decided} runs of {self.before}, in {b.broken} of {b.decided} of {self.after}"
         )
-        if self.change in (Change.NO_LONGER_PROVEN, Change.MENDED):
-            return counts
+        also = "".join(
+            f"; of {version} also in {text.plural(each.left_out, 'run that was', 'runs that were')} left out"
+            for version, each in ((self.before, a), (self.after, b))
+            if each.left_out
+        )
+        if self.change in (Change.NO_LONGER_PROVEN, Change.MENDED) or not b.broken:  # no run that counts decided it
+            return f"{counts}{also}"
         if self.is_shown:
-            return f"{counts}; were both broken as often, it would come to this in {self.chance:.1%} of cases"
-        return f"{counts}, which runs alone do not show (by chance in {self.chance:.0%} of cases)"
+            return f"{counts}; were both broken as often, it would come to this in {self.chance:.1%} of cases{also}"
+        return f"{counts}, which runs alone do not show (by chance in {self.chance:.0%} of cases){also}"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -206,7 +216,8 @@ class Shift:
 @dataclass(frozen=True)
 class Tally:
     """The promises of one version and profile. ``whole``: runs that count in which nothing that was expected was
-    missed; ``bounds``: of their share, exact, with 95 %."""
+    missed; ``bounds``: of their share, exact, with 95 %. ``missed``: of the runs that are left out those in which
+    something was."""
 
     version: str
     profile: str
@@ -220,6 +231,7 @@ class Tally:
     left_out: int
     missing: int
     bounds: tuple[float, float]
+    missed: int = 0
 
     def to_json(self) -> dict[str, Any]:
         return {**vars(self), "bounds": list(self.bounds)}
@@ -414,7 +426,7 @@ def evaluate(groups: Sequence[Group], left_out: Iterable[LeftOut] = ()) -> Score
     promises = tuple(_promises(ordinary, versions))
     # a promise that was not run in a release between is compared with the last one in which it was
     alone = [version for version in versions if latest(version) == version]
-    pairs = list(dict.fromkeys([*pairwise(alone), *(p for each in promises for p in pairwise(each.by_version))]))
+    pairs = list(dict.fromkeys([*pairwise(alone), *(pair for each in promises for pair in _pairs(each.by_version))]))
     shifts = [shift for pair in pairs for each in promises for shift in _shift(each, *pair)]
     order = list(Change)
     return Scorecard(
@@ -483,14 +495,17 @@ def _lived(group: Group) -> Promised:
         bounds=clopper_pearson(broken, len(counted)),
         says="; ".join(told[:2]) or f"none ended in {text.plural(len(counted), 'run')} that count",
         machines=classes(group.runs),
+        left_out=len(ended) - broken,
     )
 
 
 def _promised(finding: SeriesFinding, group: Group) -> Promised:
     verdicts = [_verdict(finding, run) for run in group.counted]
     kept, broken = (sum(each is wanted for each in verdicts) for wanted in (Verdict.PASS, Verdict.FAIL))
+    state = STATES[finding.counts_as]
+    others = [run for run in group.runs if run.excluded is not None] if state is State.BROKEN else []
     return Promised(
-        state=STATES[finding.counts_as],
+        state=state,
         known=finding.counts_as in (Counts.KNOWN_WEAKNESS, Counts.RELAXED),
         kept=kept,
         broken=broken,
@@ -499,6 +514,7 @@ def _promised(finding: SeriesFinding, group: Group) -> Promised:
         says=finding.says,
         machines=classes(group.runs),
         allowed=finding.counts_as is Counts.RELAXED,
+        left_out=sum(_verdict(finding, run) is Verdict.FAIL for run in others),
     )
 
 
@@ -512,8 +528,18 @@ def _verdict(finding: SeriesFinding, run: Facts) -> Verdict:
     return raw_verdict(item, finding.target.comparison, finding.target.value)
 
 
+def _pairs(by_version: Mapping[str, Promised]) -> Iterator[tuple[str, str]]:
+    """Each version of a promise with the one that it is compared with: the newest before it in which the promise was
+    kept or broken, and the one just before it where there is none, or where it is not proven itself."""
+    decided: str | None = None
+    for before, after in pairwise(by_version):
+        if by_version[before].state is not State.OPEN:
+            decided = before
+        yield (before if by_version[after].state is State.OPEN else decided or before), after
+
+
 def _shift(promise: Promise, before: str, after: str) -> Iterator[Shift]:
-    if (before, after) not in pairwise(promise.by_version):
+    if (before, after) not in _pairs(promise.by_version):
         return
     a, b = promise.by_version[before], promise.by_version[after]
     if (change := CHANGES.get((a.state, b.state))) is None:
@@ -529,6 +555,7 @@ def _tallies(groups: Sequence[Group], promises: Sequence[Promise], versions: Seq
             if not mine:
                 continue
             counted = [run for group in mine for run in group.counted]
+            others = [run for group in mine for run in group.runs if run.excluded is not None]
             whole = sum(not _missed(run) for run in counted)
             made = [
                 each.by_version[version] for each in promises if each.profile == profile and version in each.by_version
@@ -543,9 +570,10 @@ def _tallies(groups: Sequence[Group], promises: Sequence[Promise], versions: Seq
                 open=states.count(State.OPEN),
                 runs=len(counted),
                 whole=whole,
-                left_out=sum(len(group.runs) for group in mine) - len(counted),
+                left_out=len(others),
                 missing=sum(max(0, group.planned - len(group.runs)) for group in mine),
                 bounds=clopper_pearson(whole, len(counted)),
+                missed=sum(map(_missed, others)),
             )
 
 

@@ -295,15 +295,17 @@ def _finding(target: Target, runs: Sequence[Facts], counted: Sequence[Facts], ga
     doubt: list[tuple[Facts, Verdict, Known]] = []
     missing = []
     for run, item in items:
-        value = None if item is None else reading.known(item.get("measured"), reading.unit_of(item), item.get("bound"))
+        value = None if item is None else reading.value_of(item)
         if item is None or value is None:
-            missing.append(run.name)
+            unseen = item is not None and item.get("may_be_worse") and item.get("because")
+            missing.append(f"{run.name} ({unseen})" if unseen else run.name)
             continue
         raw = reading.raw_verdict(item, target.comparison, target.value)
         (doubt if reading.is_doubtful(item) else sure).append((run, raw, value))
     any_item = next((run.by_id[target.id] for run in runs if target.id in run.by_id), None)
     unit = next((value.unit for _, _, value in sure + doubt), None) or (reading.unit_of(any_item) if any_item else "")
-    over = figures([value for _, _, value in sure] + [reading.doubtful(value) for _, _, value in doubt], target.metric)
+    doubts = [reading.doubtful(value, target.metric) for _, _, value in doubt]
+    over = figures([*(value for _, _, value in sure), *doubts], target.metric)
     stands = [run.name for run in runs if (run.by_id.get(target.id) or {}).get("verdict") == "fail"]
     censored = any(value.bound is not Bound.EXACT for _, _, value in sure + doubt)
     holes = [*gaps, *([f"no value in {text.listed(missing)}"] if missing else [])]
@@ -431,7 +433,7 @@ def _within(target: Target, counted: Sequence[Facts]) -> Verdict:
         item = run.by_id.get(target.id)
         if item is None or reading.is_doubtful(item):
             continue
-        value = reading.known(item.get("measured"), reading.unit_of(item), item.get("bound"))
+        value = reading.value_of(item)
         if value is not None:
             found.append(judge(Measure(value.low, value.unit, "", value.bound), *target.bound))
     return (

@@ -30,6 +30,7 @@ from chaos.statistics.machines import classes
 
 SERIES = "series.json"
 VERSION = 1
+LOST = "acknowledged.lost"
 DIGITS = 6
 """Significant digits of a value in a baseline: more than any metric is good for."""
 
@@ -127,9 +128,9 @@ class Group:
     """One side of a comparison. ``values``: metric → one value per run that counts, None where a run has none.
 
     ``about``: experiment, hash, versions, topology, machine, client. ``conditions``: what must be the same on both
-    sides. ``left_out``: (run, why). ``lost``: acknowledged writes lost in any run, counted or left out. ``planned``:
-    how many runs were to be made, where that was fixed. ``protections``: of each run that counts, its table of them.
-    ``machines``: the classes of those that its runs were made on.
+    sides. ``left_out``: (run, why). ``lost``: the most acknowledged writes that a run lost, counted or left out; None:
+    no run knows. ``planned``: how many runs were to be made, where that was fixed. ``protections``: of each run that
+    counts, its table of them. ``machines``: the classes of those that its runs were made on.
     """
 
     label: str
@@ -137,7 +138,7 @@ class Group:
     conditions: dict[str, Any]
     runs: tuple[dict[str, Any], ...]
     values: dict[str, tuple[Known | None, ...]]
-    lost: float
+    lost: float | None
     planned: int | None = None
     protections: tuple[Mapping[str, Any] | None, ...] = ()
     machines: tuple[str, ...] = ()
@@ -181,7 +182,7 @@ def group_of(runs: Sequence[Facts], label: str, planned: int | None = None) -> G
             for run in runs
         ),
         values={name: tuple(run.metrics.get(name) for run in counted) for name in names},
-        lost=max((float(value) for value in losses if value is not None), default=0.0),
+        lost=max((float(value) for value in losses if value is not None), default=None),
         planned=planned,
         protections=tuple((run.findings.get("tables") or {}).get("protections") for run in counted),
         machines=classes(runs),
@@ -192,7 +193,7 @@ def planned_group(experiment: Any, label: str) -> Group:
     """A side of which no run was made yet, to ask :func:`refuse_incomparable`."""
     data = experiment.to_json()
     plan: Plan = {"experiment": data, "topology": data["topology"]}
-    return Group(label, _about(plan), _conditions(plan), (), {}, 0.0)
+    return Group(label, _about(plan), _conditions(plan), (), {}, None)
 
 
 def _about(plan: Plan) -> dict[str, Any]:
@@ -365,7 +366,7 @@ def read_baseline(file: Path) -> Group:
             conditions=dict(data["conditions"]),
             runs=tuple(dict(run) for run in data["runs"]),
             values=values,
-            lost=float(data["lost"]),
+            lost=_read_lost(data["lost"], values),
             planned=None if data["planned"] is None else int(data["planned"]),
             machines=tuple(map(str, data.get("machines") or ())),
         )
@@ -375,6 +376,15 @@ def read_baseline(file: Path) -> Group:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidInput(f"{file} is no baseline that can be read: {type(error).__name__}: {error}") from None
     return group
+
+
+def _read_lost(lost: float | None, values: Mapping[str, Sequence[Known | None]]) -> float | None:
+    """How many writes a baseline's runs lost at most; None: no run knows. Baselines of before had 0 there too, but no
+    value of the metric."""
+    known = any(value is not None for value in values.get(LOST, ()))
+    if lost is None or (not lost and not known):
+        return None
+    return float(lost)
 
 
 def _unit(row: Sequence[Known | None]) -> str:
@@ -393,7 +403,7 @@ def _written(value: Known | None) -> float | str | None:
 
 
 def _short(value: float) -> float:
-    return value if value == 0 else round(value, DIGITS - 1 - math.floor(math.log10(abs(value))))
+    return value if value in (0, math.inf) else round(value, DIGITS - 1 - math.floor(math.log10(abs(value))))
 
 
 def _read(value: Any, unit: str) -> Known | None:

@@ -205,6 +205,34 @@ def test_a_recorded_pass_with_known_weaknesses_is_called_so(recorded: Path) -> N
     assert results.called({"outcome": "cut off"}) == "cut off" and results.called({"outcome": "pass"}) == "pass"
 
 
+@pytest.mark.parametrize(("clean", "left"), [(False, "not clean"), (None, "clean-up unknown")])
+def test_a_pass_that_is_not_known_to_have_left_its_machine_clean_is_no_pass(
+    recorded: Path, clean: bool | None, left: str
+) -> None:
+    write(
+        "each",
+        ended("experiments/no-fault.yaml", "pass", {"pass": 8}) | {"clean": True},
+        ended("experiments/disk-stall.yaml", "pass", {"pass": 8}) | {"clean": clean},
+        ended(results.DEMO, "pass", {"known_weakness": 1}) | {"clean": clean},
+    )
+    page = results.page()
+    assert "| pass | 1 | all others |" in page and "| pass with known weaknesses | 0 | - |" in page
+    assert f"| pass; {left} | 1 | disk-stall |" in page
+    assert f"| pass with known weaknesses; {left} | 1 | zone-network-slowdown |" in page
+    assert f"1 pass; {left}, 1 pass, 1 pass with known weaknesses; {left}" in page
+    assert "### Known weaknesses, and what helps" in page
+
+
+def test_which_tests_passed_is_kept(tmp_path: Path) -> None:
+    cases = "".join(
+        f'<testcase name="{name}">{told}</testcase>'
+        for name, told in (("b", ""), ("a", ""), ("c", "<skipped/>"), ("d", '<failure message="no"/>'), ("d", ""))
+    )
+    (tmp_path / "junit.xml").write_text(f"<testsuites><testsuite>{cases}</testsuite></testsuites>")
+    found = results.junit_of(tmp_path / "junit.xml")
+    assert (found["passed"], found["known"], list(found["bad"]), found["items"]) == (["a", "b"], 1, ["d"], 5)
+
+
 def test_what_helps_is_what_the_report_of_the_run_says(recorded: Path) -> None:
     sample = results.ROOT / "reports" / "sample"
     kept = results.helps_of(sample, json.loads((sample / "findings.json").read_text()))

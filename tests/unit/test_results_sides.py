@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -240,15 +239,30 @@ def test_what_a_protection_cost_is_what_its_last_side_moved() -> None:
 
 def test_what_is_provoked_alone_acts_where_its_own_test_passed() -> None:
     row = {"ended": "t", "outcome": "red", "commit": "abc", "bad": {"test_of_another": "failure: no"}}
+    row["passed"] = ["test_mine"]
     assert asked.acted("test_mine", {asked.ACT: row}) == "**acts and lets go**, provoked alone (commit abc)"
     assert "did not do what is said here (commit abc): failure: no" in asked.acted("test_of_another", {asked.ACT: row})
+    for other in ("test_that_was_skipped", "test_that_is_newer_than_the_row"):
+        assert asked.acted(other, {asked.ACT: row}) == "provoked alone: not run (commit abc)"
     for none in ({}, {**row, "outcome": "none"}, {**row, "outcome": "cut off"}, {"outcome": "green", "commit": "abc"}):
         assert asked.acted("test_mine", {asked.ACT: none}) == "provoked alone: not run yet"
 
 
+def test_a_row_that_does_not_name_what_passed_says_so_of_all_tests_or_of_none() -> None:
+    (test, *_), number = asked.written(), len(asked.written())
+    before = {"ended": "t", "outcome": "green", "commit": "abc", "bad": {}, "known": 0, "items": number}
+    assert "acts and lets go" in asked.acted(test, {asked.ACT: before})
+    for change in (
+        {"known": 1},  # one was skipped, and it is not known which
+        {"items": number - 1},  # one is newer than the row
+        {"items": 1, "outcome": "red", "bad": {"tests.cluster.test_protections_act": "error: collection failure"}},
+    ):
+        assert asked.acted(test, {asked.ACT: before | change}) == "provoked alone: not run (commit abc)", change
+    assert asked.acted("test_of_no_file", {asked.ACT: before}) == "provoked alone: not run (commit abc)"
+
+
 def test_each_test_that_provokes_a_protection_is_there_and_none_is_unnamed() -> None:
-    written = set(re.findall(r"^def (test_\w+)", (asked.ROOT / asked.ACT).read_text(), re.MULTILINE))
-    assert written == {each.test for each in catalogue.EVERY if each.test}
+    assert asked.written() == {each.test for each in catalogue.EVERY if each.test}
 
 
 def test_how_long_admission_control_is_inert_is_said_of_the_recorded_measurement_alone(tmp_path: Path) -> None:

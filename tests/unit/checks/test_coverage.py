@@ -20,6 +20,7 @@ from chaos.checks.record import Record
 from chaos.load.balancer import Balancer
 from chaos.report import asked
 from chaos.report.page import render_html
+from chaos.statistics.facts import metrics
 
 EXPECTED = [
     expect("read.good", ">=", 0.99, ("healthy", "slow")),
@@ -138,12 +139,22 @@ def test_an_operation_that_never_asked_a_node_in_a_phase_shows_nothing_there(op:
     assert all("a-data was never asked in slow" in says for says in wrong.values())
 
 
+def test_of_a_node_that_was_not_asked_the_truth_may_be_worse_than_what_was_measured():
+    findings = _stored().changed(served_by("read", "slow", "b-data")).judged()
+    assert {each.id for each in findings.findings if each.may_be_worse} == {"read.good@slow"}
+    items = {item["id"]: item for item in findings.to_json()["findings"]}
+    assert items["read.good@slow"]["may_be_worse"] is True and "may_be_worse" not in items["read.good@healthy"]
+    found = metrics(findings.to_json())
+    assert "read.good@slow" not in found and found["read.good@healthy"].low == 1.0
+
+
 def test_a_weakness_of_an_operation_stands_whoever_was_not_asked():
     def late(run: Stored) -> None:
         run.hit("read", "slow", share=0.2)
 
     findings = _stored().changed(served_by("read", "slow", "b-data"), late).judged()
     assert counts(findings)["read.good@slow"] == "weakness"
+    assert not any(each.may_be_worse for each in findings.findings)
 
 
 def test_a_node_that_the_probes_never_asked_is_named():

@@ -8,6 +8,8 @@ import pytest
 from synthetic import T0, Chapter, S, Story, expect
 
 from chaos.checks import Findings, Outcome, evaluate
+from chaos.checks.verdict import Finding
+from chaos.statistics.facts import metrics
 
 BOUND = 34.0
 AT = 20.0
@@ -35,10 +37,14 @@ def notice(made: float = 1.3, seconds: float = BOUND, fault: str = "f1") -> dict
     }
 
 
-def until(story: Story) -> tuple[str, str]:
+def finding(story: Story) -> Finding:
     found: Findings = evaluate(story.history())
-    (finding,) = [each for each in found.findings if each.metric == "until"]
-    return finding.counts_as.value, finding.says
+    (until,) = [each for each in found.findings if each.metric == "until"]
+    return until
+
+
+def until(story: Story) -> tuple[str, str]:
+    return finding(story).counts_as.value, finding(story).says
 
 
 def test_a_drop_that_is_green_after_a_second_and_a_half_is_no_pass() -> None:
@@ -48,6 +54,12 @@ def test_a_drop_that_is_green_after_a_second_and_a_half_is_no_pass() -> None:
     assert "no node was seen to leave and no copy to be missing after “packets vanish”" in says
     assert "may take 34 s to notice" in says
     assert evaluate(dark(1.6, **notice()).history()).outcome is Outcome.INCONCLUSIVE
+
+
+def test_green_that_came_before_it_was_noticed_may_be_worse_than_it_was_measured() -> None:
+    found = dark(1.6, **notice())
+    assert finding(found).may_be_worse and "until@dark" not in metrics(evaluate(found.history()).to_json())
+    assert not finding(dark(36, **notice())).may_be_worse
 
 
 def test_runs_of_before_are_judged_as_before() -> None:

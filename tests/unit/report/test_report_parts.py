@@ -20,7 +20,18 @@ from chaos.checks import evaluate
 from chaos.checks.record import Record
 from chaos.history.format import Outcome
 from chaos.report import figures, render_html, timeline
-from chaos.report.answers import Answer, _after, _in_window, advice, answers, badness, causes, with_targets
+from chaos.report.answers import (
+    Answer,
+    _after,
+    _in_window,
+    _rank,
+    advice,
+    answers,
+    badness,
+    causes,
+    margin,
+    with_targets,
+)
 
 EVIL = '<script>document.title="owned"</script>"><img src=x onerror=alert(1)>{{7*7}}'
 
@@ -179,6 +190,46 @@ def test_an_upper_limit_is_bad_exactly_when_it_is_exceeded(value: float, target:
         assert (found > 1) == (value > target)
 
 
+def at_least(measured: float, target: float) -> Any:
+    return {
+        "metric": "read.user_uptime",
+        "op": "read",
+        "phase": None,
+        "comparison": ">=",
+        "measured": measured,
+        "target_value": target,
+    }
+
+
+@given(value=st.floats(0, 1), target=st.floats(0.01, 1))
+def test_a_lower_limit_is_bad_exactly_when_it_is_not_reached(value: float, target: float) -> None:
+    found = badness(at_least(value, target))
+    assert found is not None
+    if abs(value - target) > 1e-9:
+        assert (found > 1) == (value < target)
+
+
+@pytest.mark.parametrize(
+    ("measured", "target", "says"),
+    [
+        (0.5, 0.999, "50.0 % of what was wanted"),
+        (0.9989, 0.999, "99.98 % of what was wanted"),
+        (0.0, 0.999, "0 % of what was wanted"),
+        (1.0, 0.99, ""),
+        (0.99, 0.99, ""),
+        (0.5, 0.0, ""),
+        (0.0, 0.0, ""),
+    ],
+)
+def test_of_a_lower_limit_it_is_said_which_part_of_it_was_reached(measured: float, target: float, says: str) -> None:
+    assert margin(at_least(measured, target), {}) == says
+
+
+def test_nothing_of_what_was_wanted_is_worse_than_a_little_too_much() -> None:
+    late = {**at_least(1.01, 1.0), "metric": "read.p99", "comparison": "<="}
+    assert max([late, at_least(0.0, 0.999)], key=_rank)["metric"] == "read.user_uptime"
+
+
 def test_causes_are_those_that_the_phase_was_under() -> None:
     story = synthetic.slow_zone()
     history = story.history()
@@ -210,6 +261,28 @@ def page_with(tables: dict[str, Any]) -> str:
     findings = findings_of(story)
     findings["tables"] |= tables
     return render_html(story.history(), findings)
+
+
+@pytest.mark.parametrize(
+    ("id", "head", "driver"),
+    [
+        ("lag", "The load driver is not to be trusted", False),
+        ("schedule.read", "The load driver is not to be trusted", False),
+        ("steady.read", "Reads were not good even before anything was done to the cluster", True),
+        ("runner", "The runner looked at the cluster too late, or not at all", True),
+    ],
+)
+def test_a_condition_that_failed_is_headed_by_whom_it_is_about(id: str, head: str, driver: bool) -> None:
+    story = synthetic.black_hole()
+    findings = findings_of(story)
+    checks = {each["id"]: each for each in findings["validity"]["checks"]}
+    checks.setdefault(id, {**checks["lag"], "id": id})
+    checks[id] |= {"ok": False, "measured": "far too much"}
+    findings["validity"] = {**findings["validity"], "checks": list(checks.values())}
+    words = re.sub(r"\s+", " ", Page(render_html(story.history(), findings)).words)
+    assert head in words and "far too much (limit: " in words
+    assert ("The load driver kept its schedule" in words) is driver
+    assert ("The load driver is not to be trusted" in words) is not driver
 
 
 def test_every_optional_table_is_drawn_with_its_own_table() -> None:

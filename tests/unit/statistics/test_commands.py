@@ -245,6 +245,7 @@ def test_the_trend_page_is_in_the_order_of_time(cli: Cli, made: dict[str, Path],
     assert (code, err) == (0, "")
     words = checked(page).words
     assert "zone-network-slowdown on 3az-standby" in words and "The runner died" in words
+    assert "Outage-equivalent time, reads" in words and "Longest time to regain the objective" in words
 
 
 def test_pages_go_to_html_files_only(cli: Cli, made: dict[str, Path], tmp_path: Path) -> None:

@@ -140,6 +140,77 @@ def test_a_loss_in_b_alone_fails_whatever_the_ranks_say() -> None:
     assert compare(group(none, lost=9.0), group(none, "B", lost=9.0)).outcome is Verdict.PASS
 
 
+def loading(*names: str, expects: bool) -> dict[str, Any]:
+    """Conditions of a load with these operations, and perhaps of a line about lost writes."""
+    targets = TARGETS | ({"acknowledged.lost#2": ["==", 0.0]} if expects else {})
+    return {"load": {name: LOAD["read"] for name in names}, "phases": [], "targets": targets}
+
+
+@pytest.mark.parametrize(
+    ("names", "expects", "outcome"),
+    [
+        (("read",), False, Verdict.PASS),
+        (("read",), True, Verdict.INCONCLUSIVE),
+        (("read", "write"), False, Verdict.INCONCLUSIVE),
+    ],
+)
+def test_where_it_is_not_known_whether_writes_were_lost_nothing_passes(
+    names: tuple[str, ...], expects: bool, outcome: Verdict
+) -> None:
+    good = {name: [share(1.0)] * 5 if ".good" in name else [seconds(4.0)] * 5 for name in TARGETS}
+    same = {"conditions": loading(*names, expects=expects), "lost": None}
+    found = compare(group(good, **same), group(good, "B", **same))
+    lost = [row for row in found.rows if row.metric == "acknowledged.lost"]
+    assert found.outcome is outcome
+    assert [(row.verdict, row.decides) for row in lost] == [(outcome, True)] * (outcome is not Verdict.PASS)
+
+
+def test_a_loss_in_b_is_told_where_it_is_not_known_of_a() -> None:
+    good = {"read.good@dark": [share(1.0)] * 5}
+    for metrics in ([], ["read.good"]):
+        found = compare(group(good, lost=None), group(good, "B", lost=3.0), metrics=metrics)
+        (row,) = [row for row in found.rows if row.metric == "acknowledged.lost"]
+        assert (row.decides, row.says) == (True, "up to 3 lost in a run of B; not known in A")
+        assert row.verdict is found.outcome is Verdict.INCONCLUSIVE
+
+
+def test_runs_of_which_none_knows_of_losses_are_no_runs_without(tmp_path: Path) -> None:
+    from unit.statistics.test_series import run
+
+    runs = [run(number) for number in range(5)]
+    assert store.group_of(runs, "A").lost == 0.0
+    for each in runs:
+        each.findings["tables"]["writes"]["value"] = None
+    unknown = store.group_of(runs, "A")
+    assert unknown.lost is None
+    store.write_baseline(unknown, tmp_path / "a.json")
+    assert store.read_baseline(tmp_path / "a.json").lost is None
+
+
+def test_a_baseline_of_before_says_nothing_of_losses_where_no_run_has_a_value(tmp_path: Path) -> None:
+    for values, lost, read in (
+        ({"read.good@dark": [share(1.0)]}, 0.0, None),
+        ({"read.good@dark": [share(1.0)]}, 2.0, 2.0),
+        ({"acknowledged.lost": [Known("count", 0, 0)]}, 0.0, 0.0),
+    ):
+        store.write_baseline(group(values, lost=lost), tmp_path / "a.json")
+        assert store.read_baseline(tmp_path / "a.json").lost == read
+
+
+def test_a_pass_of_which_a_node_was_not_asked_has_no_value_to_compare(tmp_path: Path) -> None:
+    from unit.statistics.test_series import run
+
+    a = store.group_of([run(number) for number in range(5)], "A")
+    b = store.group_of([run(number, unasked=("read.good",)) for number in range(5)], "B")
+    assert compare(a, a).outcome is Verdict.PASS
+    store.write_baseline(b, tmp_path / "b.json")
+    for side in (b, store.read_baseline(tmp_path / "b.json")):
+        found = compare(a, side)
+        (row,) = [row for row in found.rows if row.metric == "read.good@dark"]
+        assert (row.verdict, row.says, row.decides) == (Verdict.INCONCLUSIVE, "B has no value", True)
+        assert found.outcome is Verdict.INCONCLUSIVE
+
+
 def test_what_decides() -> None:
     """Expectations of users decide, those that want a fault to bite do not; outage and losses always do."""
     values = {

@@ -153,6 +153,56 @@ def test_a_promise_that_was_not_run_in_a_release_between_is_compared_all_the_sam
     assert card.detectable[OLD, NEW][:2] == (5, 5)
 
 
+def test_a_release_between_that_is_not_proven_hides_no_regression() -> None:
+    card = evaluate([group(OLD, *good()), group(MIDDLE, *good(2)), group(NEW, *bad(known="#1"))])
+    (shift,) = card.of(Change.REGRESSION)
+    assert (shift.promise.id, shift.before, shift.after) == (READ, OLD, NEW)
+    assert "broken in 0 of 5 runs of 2.19.6, in 5 of 5 of 3.10.0" in shift.says
+    assert card.outcome is Outcome.WEAKNESS  # though it is known
+    assert card.sentence.startswith("1 promise that 2.19.6 kept is broken. ")
+    assert card.of(Change.NEWLY_BROKEN) == [] and card.detectable[OLD, NEW][:2] == (5, 5)
+    open_ = card.of(Change.NO_LONGER_PROVEN)
+    assert {(each.before, each.after) for each in open_} == {(OLD, MIDDLE)}  # the neighbours
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "changes"),
+    [
+        (bad(), good(), [(Change.MENDED, OLD, NEW)]),
+        (good(2), bad(), [(Change.NEWLY_BROKEN, MIDDLE, NEW)]),
+        (bad(), bad(), []),
+    ],
+)
+def test_over_a_release_that_is_not_proven_the_last_one_that_decided_is_compared(
+    first: list[Facts], last: list[Facts], changes: list[tuple[Change, str, str]]
+) -> None:
+    shifts = evaluate([group(OLD, *first), group(MIDDLE, *good(2)), group(NEW, *last)]).shifts
+    found = [(each.change, each.before, each.after) for each in shifts if each.promise.id == READ]
+    assert found == changes
+
+
+def test_what_a_run_that_is_left_out_broke_is_said_beside_the_runs_that_count(tmp_path: Path) -> None:
+    card = evaluate([group(OLD, *good()), group(NEW, *good(), run(9, lost=2.0, invalid=True))])
+    (shift,) = card.of(Change.REGRESSION)
+    new = promised(card, LOST, NEW)
+    assert (new.state, new.broken, new.decided, new.left_out) == (State.BROKEN, 0, 5, 1)
+    assert shift.says == (
+        "broken in 0 of 5 runs of 2.19.6, in 0 of 5 of 3.10.0; of 3.10.0 also in 1 run that was left out"
+    )
+    assert (card.tallies[1].whole, card.tallies[1].left_out, card.tallies[1].missed) == (5, 1, 1)
+    page = scorecard_page(card, tmp_path / "card.html", "make it").read_text()
+    assert "broken in 0 of 5 runs (0 % to 52.1 %); <b>also in 1 left out</b>" in page
+    assert "1 (1 missed something)" in page
+
+
+def test_a_process_that_ended_in_a_run_that_is_left_out_is_said_beside_the_others() -> None:
+    ended = run(9, invalid=True)
+    ended.findings["tables"]["ends"] = [{"says": "b-data ended by itself", "weakness": True}]
+    card = evaluate([group(NEW, *good(), ended)])
+    new = promised(card, "process.ended", NEW)
+    assert (new.state, new.broken, new.decided, new.left_out) == (State.BROKEN, 0, 5, 1)
+
+
 def test_a_regression_that_is_mended_since_is_told_and_decides_nothing() -> None:
     card = evaluate([group(OLD, *good()), group(MIDDLE, *bad()), group(NEW, *good())])
     assert [shift.change for shift in card.shifts] == [Change.REGRESSION, Change.MENDED]

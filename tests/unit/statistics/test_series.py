@@ -38,6 +38,7 @@ def run(
     *,
     bound: str = "exact",
     doubtful: tuple[str, ...] = (),
+    unasked: tuple[str, ...] = (),
     gap: str | None = None,
     invalid: bool = False,
     outcome: str | None = None,
@@ -64,8 +65,10 @@ def run(
         }
         raw = reading.raw_verdict(row, str(item["comparison"]), float(item["value"]))  # type: ignore[arg-type]
         stands = metric == "acknowledged.lost" and raw is Verdict.FAIL
-        held = metric not in doubtful and not gap and not invalid and outcome is None
+        held = metric not in (*doubtful, *unasked) and not gap and not invalid and outcome is None
         row["verdict"] = raw.value if held or stands else "inconclusive"
+        if metric in unasked:
+            row |= {"may_be_worse": True, "because": "b-data was never asked in dark"}
         findings.append(row)
         if row["verdict"] == "inconclusive":
             reasons.append({"outcome": "inconclusive", "says": f"{row['title']}: {row['says']}"})
@@ -214,6 +217,36 @@ def test_a_doubtful_value_counts_against_a_pass_and_not_towards_a_failure() -> N
 def test_a_missing_value_is_no_pass() -> None:
     finding = by_id(series(*(run(i) for i in range(6)), run(6, good=None)))[READ]
     assert finding.verdict is Verdict.INCONCLUSIVE and "no value in run-6" in finding.says
+
+
+def test_a_pass_of_which_a_node_was_not_asked_is_a_missing_value_and_not_a_doubtful_one() -> None:
+    sure = [run(i, 0.9999 - i * 1e-5) for i in range(5)]
+    one = run(5, good=0.9999, unasked=("read.good",))
+    assert one.excluded is None and one.measured(READ) is None and READ not in one.metrics
+    finding = by_id(series(*sure, one))[READ]
+    assert finding.verdict is Verdict.INCONCLUSIVE and not finding.doubtful
+    assert finding.says.endswith("no value in run-5 (b-data was never asked in dark)")
+    assert finding.figures is not None and len(finding.figures.values) == 5
+
+
+def test_a_number_of_a_table_is_missing_where_its_finding_may_be_worse() -> None:
+    tables = {"good": {"read": {"dark": {"scheduled": 3000, "share": 0.9999}}}}
+    found = run(1, good=0.9999, unasked=("read.good",)).findings
+    assert READ in reading.metrics({"tables": tables})
+    assert READ not in reading.metrics({**found, "tables": tables})
+
+
+def test_a_doubtful_number_is_better_in_the_direction_of_its_own_metric() -> None:
+    def of(metric: str, unit: str, measured: float) -> Any:
+        item = {"metric": metric, "verdict": "inconclusive", "bound": "exact", "unit": unit, "measured": measured}
+        return reading.metrics({"findings": [item]})[metric]  # type: ignore[list-item]
+
+    busy = of("gc.share", "share", 0.2)
+    assert (busy.low, busy.high, busy.measured, busy.text) == (0.0, 0.2, 0.2, "20.0 % or better")
+    good = of("read.good", "share", 0.95)
+    assert (good.low, good.high, good.measured, good.text) == (0.95, 1.0, 0.95, "95.0 % or better")
+    documents = of("costs.goodput", "number", 120.0)
+    assert (documents.low, documents.high, documents.text) == (120.0, math.inf, "120 or better")
 
 
 def test_a_known_weakness_is_kept_as_in_a_single_run() -> None:
