@@ -151,9 +151,7 @@ class Facts:
             for reason in self.findings.get("reasons") or []
             if reason["outcome"] in ("error", "aborted", "inconclusive")
             and reason["says"] not in own
-            and not any(
-                str(reason["says"]).startswith(each.partition(", and the limit")[0]) for each in self.instruments
-            )
+            and not any(each.partition(", and the limit")[0] in str(reason["says"]) for each in self.instruments)
         )
 
     @property

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from chaos.base.errors import Exit, InvalidInput
 from chaos.checks import evaluate as evaluate_run
 from chaos.checks.measure import Verdict
+from chaos.checks.validity import Condition
 from chaos.checks.verdict import Counts, Outcome
 from chaos.statistics import facts as reading
 from chaos.statistics import series as judging
@@ -76,7 +77,7 @@ def run(
             reasons.append({"outcome": "weakness", "says": f"{row['title']}: {row['says']}"})
     check = {"id": "lag", "what": "lag", "measured": "93 ms", "limit": "50 ms", "ok": not invalid}
     if invalid:
-        reasons.append({"outcome": "inconclusive", "says": "lag: 93 ms, and the limit is 50 ms"})
+        reasons.append({"outcome": "inconclusive", "says": Condition("lag", "lag", "93 ms", "50 ms", ok=False).gap.says})
     if gap:
         reasons.append({"outcome": "inconclusive", "says": gap})
     if outcome:
