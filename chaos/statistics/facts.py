@@ -195,10 +195,17 @@ def raw_verdict(item: FindingItem, comparison: str, target: float) -> Verdict:
 
 
 def value_of(item: FindingItem) -> Known | None:
-    """What a finding measured, also where it hangs on the machine; None: nothing, or the truth may be worse."""
-    if item.get("may_be_worse"):
+    """What a finding measured, also where it hangs on the machine; None: nothing, or nothing that bounds the truth."""
+    if is_boundless(item):
         return None
     return known(item.get("measured"), unit_of(item), item.get("bound"))
+
+
+def is_boundless(item: FindingItem) -> bool:
+    """Whether the truth may be on either side of what was measured: worse, or as it went on for longer than was watched,
+    and better, as it hangs on the machine."""
+    hangs = item["verdict"] == "inconclusive" and bool(item.get("because"))
+    return bool(item.get("may_be_worse")) or (hangs and item.get("bound") != "exact")
 
 
 def is_relaxed(item: FindingItem) -> bool:
@@ -243,7 +250,7 @@ def metrics(findings: FindingsFile) -> dict[str, Known]:
         name = metric_name(item)
         if name not in found and (value := _of_finding(item)) is not None:
             found[name] = value
-    missing = _names(items, lambda item: bool(item.get("may_be_worse")))
+    missing = _names(items, is_boundless)
     return {name: value for name, value in (found | gone_over).items() if name not in missing}
 
 

@@ -68,6 +68,8 @@ def run(
         stands = metric == "acknowledged.lost" and raw is Verdict.FAIL
         held = metric not in (*doubtful, *unasked) and not gap and not invalid and outcome is None
         row["verdict"] = raw.value if held or stands else "inconclusive"
+        if metric in doubtful:
+            row |= {"because": "no processor was free"}
         if metric in unasked:
             row |= {"may_be_worse": True, "because": "b-data was never asked in dark"}
         findings.append(row)
@@ -77,7 +79,9 @@ def run(
             reasons.append({"outcome": "weakness", "says": f"{row['title']}: {row['says']}"})
     check = {"id": "lag", "what": "lag", "measured": "93 ms", "limit": "50 ms", "ok": not invalid}
     if invalid:
-        reasons.append({"outcome": "inconclusive", "says": Condition("lag", "lag", "93 ms", "50 ms", ok=False).gap.says})
+        reasons.append(
+            {"outcome": "inconclusive", "says": Condition("lag", "lag", "93 ms", "50 ms", ok=False).gap.says}
+        )
     if gap:
         reasons.append({"outcome": "inconclusive", "says": gap})
     if outcome:
@@ -218,6 +222,18 @@ def test_a_doubtful_value_counts_against_a_pass_and_not_towards_a_failure() -> N
 def test_a_missing_value_is_no_pass() -> None:
     finding = by_id(series(*(run(i) for i in range(6)), run(6, good=None)))[READ]
     assert finding.verdict is Verdict.INCONCLUSIVE and "no value in run-6" in finding.says
+
+
+@pytest.mark.parametrize("bound", ["more_than", "at_least"])
+def test_what_went_on_for_longer_than_was_watched_and_hangs_on_the_machine_is_missing(bound: str) -> None:
+    """Without a processor that was free it may have come back long before: no miss, and no pass."""
+    late = [run(i, regained=62.0, bound=bound, doubtful=("write.regained",)) for i in range(5)]
+    found = series(*late)
+    finding = by_id(found)[WRITE]
+    assert found.outcome is Outcome.INCONCLUSIVE and finding.verdict is Verdict.INCONCLUSIVE and not finding.missed
+    assert "write.regained@dark" not in late[0].metrics
+    sure = series(*(run(i, regained=62.0, bound=bound) for i in range(5)))
+    assert by_id(sure)[WRITE].verdict is Verdict.FAIL
 
 
 def test_a_pass_of_which_a_node_was_not_asked_is_a_missing_value_and_not_a_doubtful_one() -> None:
