@@ -110,7 +110,8 @@ def terms(record: Record, start: int, end: int) -> list[tuple[str, int, int]]:
     leader: str | None = None
     answered = True
     seen: list[tuple[int, str | None]] = []
-    for event in record.seen(ClusterLeader, Sample):
+    events: list[ClusterLeader | Sample] = record.seen(ClusterLeader, Sample)
+    for event in events:
         if event.t >= end:
             continue
         if isinstance(event, ClusterLeader):

@@ -143,6 +143,19 @@ class Uploads(Observer):
         with suppress(OSError):  # the run has been told (``broken``), and ends
             self._events.write(kind, node=node, seconds=round(seconds, 3), **fields)
 
+    def _is_another(self, node: str, seconds: float) -> bool:
+        """Whether a node is another process than so many seconds ago, as far as it says."""
+        if seconds <= SILENT_SECONDS:
+            return False
+        client = self._asking.client(node, timeout=TIMEOUT_SECONDS)
+        try:
+            status, body = client.request("GET", UPTIME)
+            return status == 200 and uptime(body) < seconds
+        except (urllib3.exceptions.HTTPError, *UNREADABLE):
+            return False
+        finally:
+            client.close()
+
 
     def _is_another(self, node: str, seconds: float) -> bool:
         """Whether a node is another process than so many seconds ago, as far as it says."""

@@ -56,8 +56,8 @@ ALL_NODES_EVERY = 5
 """In between the known leader alone is asked: views cost processor time, which a lab's nodes share with the load. So do
 shards in them, which are asked for where the state has changed."""
 OLD_SECONDS = 90.0
-"""For so long a state that is older than one that was seen is passed over: who led then, and still believes to, gives up
-sooner without a majority (three checks of 10 s and a publication of 30 s, with stock settings)."""
+"""For so long a state that is older than one that was seen is passed over: without a majority who led then gives up
+sooner (three checks of 10 s and a publication of 30 s, with stock settings)."""
 RECOVERIES_SECONDS = 5.0
 WORK_EVERY = 2
 """Turns between two questions to the data nodes how much processor time they have used: 4 ms of it each (measured)."""
@@ -319,8 +319,9 @@ class Sampler(Observer, ClusterSight, ClusterViews):
         self._shards(best)
 
     def _is_old(self, best: View) -> bool:
-        """Whether a newer state of the same cluster was seen, and not long ago: what was seen then still stands. A cluster
-        that is formed anew, with another UUID, counts its states anew."""
+        """Whether a newer state of the same cluster was seen, and not long ago: what was seen then still stands.
+
+        A cluster that is formed anew, with another UUID, counts its states anew."""
         if best.cluster not in (None, self._cluster):
             self._cluster, self.version = best.cluster, 0
         return best.version < self.version and time.monotonic() - self.heard < OLD_SECONDS

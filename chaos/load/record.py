@@ -29,7 +29,8 @@ class Second:
     def words(
         self, every: Sequence[OperationConfig | ClosedConfig], waiting: Sequence[int]
     ) -> dict[str, dict[str, Any]]:
-        """The figures of each operation, as the status has them. ``waiting``: how many requests of each are under way."""
+        """The figures of each operation, as the status has them. ``waiting``: of each, how many requests are under
+        way."""
         return {
             operation.name: {
                 "ok": self.ok[op],

@@ -411,16 +411,17 @@ class Reading:
         """Read every copy."""
         self.reads = _read(self._lab, self.live, self._asked)
         missing = set(range(self.shards)) - {copy.shard for copy in self.live}
-        all_in = self._seen.nodes >= {node.name for node in self._lab.topology.nodes}
-        if missing and not self._remote and all_in:
+        if not missing or self._remote:
+            return
+        if self._seen.nodes >= {node.name for node in self._lab.topology.nodes}:
             try:
                 self.destroyed = missing - _stored(self._lab, self.index)
             except (ChaosError, *UNREADABLE) as error:
                 says(f"where the shards' data is on disk cannot be told: {error}")
 
     def read_again(self, shards: Collection[int], says: Callable[[str], None], pause: float) -> None:
-        """Read the copies of these shards once more, on the nodes that have them now. Replicas that are behind still get
-        ``pause`` seconds."""
+        """Read the copies of these shards once more, on the nodes that have them now. Replicas that are behind still
+        get ``pause`` seconds."""
         try:
             _refresh(self._lab, self.index, patient=False)
         except (ChaosError, *UNREADABLE) as error:

@@ -69,7 +69,7 @@ REJECTIONS = (
 
 @dataclass(frozen=True)
 class Rejections:
-    """By node how many requests it has rejected since its process began, and for how long (ms) that has been running."""
+    """By node how many requests it has rejected since its process began, and for how many ms that has been running."""
 
     nodes: Mapping[str, int]
     up: Mapping[str, int]

@@ -40,7 +40,8 @@ class Floor:
     """``read.good``, ``write.good``: the share of good answers stayed below a floor, second by second.
 
     A second in which nothing was answered although requests of that operation were waiting is below any floor; one in
-    which none was due says nothing. ``status``: the load driver's last word, see :attr:`chaos.load.driver.Driver.status`.
+    which none was due says nothing. ``status``: the load driver's last word, see
+    :attr:`chaos.load.driver.Driver.status`.
     """
 
     def __init__(self, operation: str, floor: GoodFloor, status: Callable[[], Mapping[str, Any]]) -> None:

@@ -309,10 +309,10 @@ def test_a_shard_of_which_no_disk_has_anything_is_lost_unless_its_index_is_in_a_
 ) -> None:
     """There it stays red until it is restored."""
     late = Late(monkeypatch, 0)
-    monkeypatch.setattr(readback, "_routing", lambda *_: Index(2, 1024, remote=remote))
+    monkeypatch.setattr(readback, "_routing", lambda *_: Index(8, 1024, remote=remote))
     monkeypatch.setattr(readback, "_stored", lambda *_: set())
     ids = {"w-1", "w-2"}
-    gone = {id for id in ids if shard_of(id, 2, 1024) == 1}
+    gone = {id for id in ids if shard_of(id, 8, 1024) != 0}
     assert gone and late.found(nodes="ab")["lost"] == ([] if remote else sorted(gone))
     assert late.found(nodes="ab")["unavailable_count"] == (len(gone) if remote else 0)
 
