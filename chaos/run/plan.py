@@ -103,8 +103,8 @@ def refuse_lacking(experiment: Experiment, offers: Offers) -> None:
 def preview(
     planned: Planned, experiment: Experiment, seed: int, wiring: Wiring, offers: Offers, elected: str | None = None
 ) -> Fault | None:
-    """The fault as it will be, or None when only the moment can tell (it names the elected manager, and ``elected`` does
-    not say which node that is)."""
+    """The fault as it will be, or None when only the moment can tell (it names the elected manager). ``elected``: which
+    node that would be."""
     if planned.params.momentary and elected is None:
         return None
     return built(

@@ -374,14 +374,15 @@ def test_a_refusal_changes_nothing(firing: Firing, what: str, make: Callable[[Fi
 def test_a_day_whose_gates_took_long_begins_in_its_window_or_not_at_all(
     firing: Firing, monkeypatch: pytest.MonkeyPatch, late: timedelta, says: str
 ) -> None:
-    """The lock was watched for three minutes, plans were made, the cluster had to be still for long."""
+    """The lock was watched for three minutes, plans were made, the cluster had to be still, guards were slow."""
     window = {**OPEN, "last_start": "11:01"}
     firing.day = firing.hands.day = a_day(firing.folder / "late", window=window, preflight={"stable": "1ms"})
 
-    def pass_time() -> None:
+    def late_guards(outside: Any) -> list[Any]:
         firing.now += late
+        return []
 
-    monkeypatch.setattr(preflight, "looked", on_call(1, lambda target, wanted: WELL, pass_time))
+    monkeypatch.setattr(days.Outside, "ready", late_guards)
     assert firing.fire() is Exit.USAGE and firing.hands.ran == []
     assert [each for each in firing.refused if "window" in each] == firing.refused and says in str(firing.refused)
     assert [event for event, _ in firing.teller.told] == ["refused"], "nobody was told that it begins"
@@ -593,7 +594,9 @@ def test_one_experiment_may_be_held_twice_in_a_day(
         firing.hands.plans = lambda: [{**plans()[0], "digest": "e" * 64}, plans()[1]]  # type: ignore[method-assign]
     assert firing.fire() is (Exit.PASS if alike else Exit.USAGE), firing.said
     assert firing.hands.ran == (["0", "1"] if alike else [])
-    assert firing.refused == ([] if alike else ["the day, lab run of one: labs has no lab run of exactly this experiment"])
+    assert firing.refused == (
+        [] if alike else ["the day, lab run of one: labs has no lab run of exactly this experiment"]
+    )
 
 
 def test_a_weakness_may_be_gone_on_after(tmp_path: Path, cluster: WithDocuments, approved: list[Any]) -> None:
@@ -652,9 +655,15 @@ def test_a_guard_that_trips_while_no_run_is_under_way_counts_as_in_one(
     number: int,
 ) -> None:
     steps = [{"experiment": f"{name}.yaml", "rung": "node"} for name in ("one", "two")]
-    guards = {"users": {"counts": counts, "program": {"run": ["true"]}}}
+    others = {"shop": {"counts": "outcome", "program": {"run": ["true"]}}}
+    guards = {"users": {"counts": counts, "program": {"run": ["true"]}}, **others}
     firing = Firing(tmp_path, cluster, experiments=steps, guards=guards, preflight={"stable": "1ms"})
-    after_run(firing, number, lambda: monkeypatch.setattr(Watched, "tripped", lambda guard, now: says))
+
+    def trip() -> None:
+        trips = lambda guard, now: says if guard.name == "guard.users" else None  # noqa: E731
+        monkeypatch.setattr(Watched, "tripped", trips)
+
+    after_run(firing, number, trip)
     assert firing.fire() is end and firing.hands.ran == ["0", "1"][: number + 1]
     assert [(line["by"], line["why"]) for line in firing.lines("stop")] == [("guard.users", says)]
     assert [line["nothing"] for line in firing.lines("undone")] == [True]

@@ -812,9 +812,7 @@ def test_what_fis_makes_is_planned_with_whom_it_hits_and_its_price(
     assert f"{minutes} action-minutes" in str(priced(experiment, known))
 
 
-@pytest.mark.parametrize(
-    "whom", ["elected cluster manager", "elected cluster manager and zone c", "node c-cm"]
-)
+@pytest.mark.parametrize("whom", ["elected cluster manager", "elected cluster manager and zone c", "node c-cm"])
 def test_the_price_at_most_counts_faults_on_whoever_is_elected(tmp_path: Path, whom: str) -> None:
     """As many minutes as for a node that is named."""
     phases = "  one: {inject: {node.restart: {target: node c-data}}, for: 5s}\n  back: {undo: node.restart, for: 5s}\n"
