@@ -157,20 +157,6 @@ class Uploads(Observer):
             client.close()
 
 
-    def _is_another(self, node: str, seconds: float) -> bool:
-        """Whether a node is another process than so many seconds ago, as far as it says."""
-        if seconds <= SILENT_SECONDS:
-            return False
-        client = self._asking.client(node, timeout=TIMEOUT_SECONDS)
-        try:
-            status, body = client.request("GET", UPTIME)
-            return status == 200 and uptime(body) < seconds
-        except (urllib3.exceptions.HTTPError, *UNREADABLE):
-            return False
-        finally:
-            client.close()
-
-
 # -- judging -----------------------------------------------------------------------------------------
 
 
