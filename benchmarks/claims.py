@@ -80,7 +80,8 @@ def read(file: Path = CLAIMS) -> dict[str, Any]:
             if series_of(what) != "sides":
                 raise ClaimError(f"{what} has no sides")
             vary = results.written(what)["vary"]
-            refuse_undecided(id, asked["rests"], {*(vary.get("decide") or ()), *([ACTED] if "protection" in vary else ())})
+            told = {ACTED} if "protection" in vary else set()
+            refuse_undecided(id, asked["rests"], told | set(vary.get("decide") or ()))
     return dict(read)
 
 

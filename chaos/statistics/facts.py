@@ -202,8 +202,8 @@ def value_of(item: FindingItem) -> Known | None:
 
 
 def is_boundless(item: FindingItem) -> bool:
-    """Whether the truth may be on either side of what was measured: worse, or as it went on for longer than was watched,
-    and better, as it hangs on the machine."""
+    """Whether the truth may be worse than what was measured, or on either side of it: it went on for longer than was
+    watched, and it hangs on the machine."""
     hangs = item["verdict"] == "inconclusive" and bool(item.get("because"))
     return bool(item.get("may_be_worse")) or (hangs and item.get("bound") != "exact")
 
