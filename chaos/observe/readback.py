@@ -42,7 +42,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, groupby, product
+from itertools import chain, groupby, islice, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,6 +89,9 @@ AT_ONCE = 3
 that their answers are decoded once."""
 KEPT = 16
 """Pages that are kept as they were judged, for copies that are behind."""
+SEQUENCE = "_seq_no"
+"""What tells documents apart whose value and unique number are the same, as those of others may be: no two documents of
+a copy have the same, and on each copy of its shard a document has the same."""
 NAMED = 1000
 """How many ids of each kind are written out; the counts are always exact."""
 CATCH_UP_SECONDS = 60.0
@@ -185,7 +188,7 @@ class Asked:
     ``wanted``: by shard, the documents that are looked into. ``at_once``: their sources are asked for together with doc
     values, because half of the documents' or more are wanted: OpenSearch then takes each from the disk, and
     decompresses it, once.
-    ``window``: how many documents an answer may have.
+    ``window``: how many documents an answer may have. ``acknowledged``: of a shard, the documents that must be there.
     """
 
     def __init__(
@@ -197,8 +200,9 @@ class Asked:
         *,
         automatic: bool = False,
         at_once: bool = False,
+        acknowledged: Callable[[int], Ids] = lambda shard: Ids(),
     ) -> None:
-        self.automatic, self.at_once = automatic, at_once
+        self.automatic, self.at_once, self.acknowledged = automatic, at_once, acknowledged
         self.workload, self.wanted, self.seed, self.window = workload, wanted or {}, seed, window
         self.page = max(1, min(PAGE, PAGE_VALUES // (PER_HIT + len(workload.fields))))
         self.listed = Shared(lambda answer: Listed(workload, page(answer)), KEPT)
@@ -212,7 +216,7 @@ def _read_copy(lab: Lab, copy: ShardCopy, asked: Asked) -> CopyRead:
     Where a node refuses sources together with doc values, doc values are read anew without them: ids are never unknown
     for want of a source.
     """
-    order = (asked.workload.value, asked.workload.unique)
+    order = (asked.workload.value, asked.workload.unique, SEQUENCE)
     searched = CopySearch(lab, copy, order, asked.window, routed=asked.automatic)
     try:
         if asked.at_once and asked.wanted.get(copy.shard, Wanted()).sources:
@@ -229,21 +233,30 @@ def _read_searched(searched: CopySearch, copy: ShardCopy, asked: Asked, *, at_on
     result = CopyRead(copy, inside=Contents(apart(asked.workload)))
     wanted = asked.wanted.get(copy.shard, Wanted())
     collected, compared = Collected(), Collected()
+
+    def take(to: Collected, query: dict[str, Any] | None = None) -> None:
+        for listed, sourced in _listed(searched, wanted, asked, result.inside, query, at_once=at_once):
+            if result.total is None:
+                if listed.total is None:
+                    raise NotRead("the copy does not say how many documents it has")
+                result.total = listed.total
+            to.add_parts(listed.numbers, listed.others)
+            result.keys |= listed.keys
+            for id, fields in listed.odd:
+                result.inside.numbers(id, fields)
+            if sourced is not None:
+                compared.add_parts(*sourced.judge(wanted.sources, result.inside))
+
     try:
         try:
-            for listed, sourced in _listed(searched, wanted, asked, result.inside, at_once=at_once):
-                if result.total is None:
-                    if listed.total is None:
-                        raise NotRead("the copy does not say how many documents it has")
-                    result.total = listed.total
-                collected.add_parts(listed.numbers, listed.others)
-                result.keys |= listed.keys
-                for id, fields in listed.odd:
-                    result.inside.numbers(id, fields)
-                if sourced is not None:
-                    compared.add_parts(*sourced.judge(wanted.sources, result.inside))
+            take(collected)
         finally:
             result.ids, result.twice = collected.ids_and_twice()
+        if result.surplus:  # what was not listed is asked for by its id before it can be lost
+            skipped, each = Collected(), iter(asked.acknowledged(copy.shard) - result.ids)
+            while named := list(islice(each, asked.page)):
+                take(skipped, searched.named(named))
+            result.ids |= skipped.ids()
         judged = compared.ids() if at_once else None
         seed, repeats = asked.seed, collected.repeats
         look_inside(searched, result.ids, wanted, result.inside, seed, asked.sourced, judged, repeats)
@@ -255,10 +268,11 @@ def _read_searched(searched: CopySearch, copy: ShardCopy, asked: Asked, *, at_on
 
 
 def _listed(
-    searched: CopySearch, wanted: Wanted, asked: Asked, inside: Contents, *, at_once: bool
+    searched: CopySearch, wanted: Wanted, asked: Asked, inside: Contents, query: dict[str, Any] | None, *, at_once: bool
 ) -> Iterator[tuple[Listed, Sourced | None]]:
-    """All documents of a copy, page by page; ``at_once``: with their sources."""
-    body = {"_source": at_once, "docvalue_fields": list(asked.workload.fields), "seq_no_primary_term": True}
+    """All documents of a copy, or those of a query, page by page; ``at_once``: with their sources."""
+    body: dict[str, Any] = {"query": query} if query is not None else {}
+    body |= {"_source": at_once, "docvalue_fields": list(asked.workload.fields), "seq_no_primary_term": True}
     if not at_once:
         for part in searched.pages(body, asked.page, asked.listed):
             yield part, None
@@ -370,7 +384,15 @@ class Reading:
         wanted = chosen(ours, self.shards, self.routing_shards, seed)
         workload = of_held(workload, fates.held if fates is not None else None)
         at_once = reads_all(sum(len(each.sources) for each in wanted.values()), len(ours))
-        self._asked = Asked(workload, wanted, seed, window, automatic=automatic, at_once=at_once)
+        self._asked = Asked(
+            workload,
+            wanted,
+            seed,
+            window,
+            automatic=automatic,
+            at_once=at_once,
+            acknowledged=lambda shard: acknowledged.by_shard(self.shards, self.routing_shards)[shard],
+        )
         self.reads: list[CopyRead] = []
         self.destroyed: set[int] = set()
         self._behind: dict[Place, Lag | None] | None = None

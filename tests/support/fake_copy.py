@@ -16,7 +16,7 @@ NUMBERS = ("seq", "group", "check")
 
 @dataclass
 class Document:
-    """What a copy holds of one document, each part on its own."""
+    """What a copy holds of one document, each part on its own. ``listed``: it comes among all documents."""
 
     id: str
     source: dict[str, Any]
@@ -24,6 +24,12 @@ class Document:
     values: dict[str, Any]
     points: dict[str, Any]
     by_id: bool = True
+    listed: bool = True
+
+    @classmethod
+    def of_others(cls, id: str, text: str = "whatever") -> Document:
+        """Of an external actor: it has none of our numbers."""
+        return cls(id, {"text": text}, text.split(), {}, {})
 
     @classmethod
     def of(cls, id: str, value: int = 0) -> Document:
@@ -34,7 +40,8 @@ class Document:
 
 @dataclass
 class FakeCopy:
-    """A lab with one copy. ``fails``: the search of this number and all later ones are answered with 503."""
+    """A lab with one copy, its documents by their sequence number. ``fails``: the search of this number and all later
+    ones are answered with 503."""
 
     documents: list[Document]
     node: str = "a-data"
@@ -68,29 +75,33 @@ class FakeCopy:
         self.asked.append(body)
         if self.fails is not None and len(self.asked) >= self.fails:
             return 503, {"error": "no"}
-        found = [each for each in self.documents if _matches(body.get("query", {"match_all": {}}), each)]
-        found.sort(key=_place)
-        if after := body.get("search_after"):
-            found = [each for each in found if _place(each) > tuple(after)]
-        hits = [self._hit(each, body) for each in found[: body["size"]]]
+        query, order = body.get("query"), body.get("sort", [])
+        found = [each for each in enumerate(self.documents) if _matches(query or {"match_all": {}}, each[1])]
         total = {"total": {"value": len(found)}} if body["track_total_hits"] else {}
+        found.sort(key=lambda each: _place(each, order))  # where they are equal, as they are in the copy
+        if after := body.get("search_after"):
+            found = [each for each in found if _place(each, order) > tuple(after)]
+        shown = [each for each in found if query is not None or each[1].listed]
+        hits = [self._hit(each, body) for each in shown[: body["size"]]]
         return 200, {"timed_out": False, "_shards": {"successful": 1}, "hits": {**total, "hits": hits}}
 
-    def _hit(self, document: Document, body: dict[str, Any]) -> dict[str, Any]:
-        hit: dict[str, Any] = {"_id": document.id, "sort": list(_place(document))}
+    def _hit(self, numbered: tuple[int, Document], body: dict[str, Any]) -> dict[str, Any]:
+        number, document = numbered
+        hit: dict[str, Any] = {"_id": document.id, "sort": list(_place(numbered, body.get("sort", [])))}
         if body.get("docvalue_fields"):
             hit["fields"] = {name: [value] for name, value in document.values.items()}
         if body.get("_source"):
             hit["_source"] = document.source
         if body.get("seq_no_primary_term"):
-            hit |= {"_seq_no": 10, "_primary_term": 1}
+            hit |= {"_seq_no": number, "_primary_term": 1}
         should = body.get("query", {}).get("bool", {}).get("should", [])
         names = [_name(query) for query in should if _name(query) and _matches(query, document)]
         return {**hit, "matched_queries": names} if names else hit
 
 
-def _place(document: Document) -> tuple[int, int]:
-    return document.values.get("seq", 2**63 - 1), document.values.get("check", 2**63 - 1)
+def _place(numbered: tuple[int, Document], order: list[str]) -> tuple[int, ...]:
+    number, document = numbered
+    return tuple(number if name == "_seq_no" else document.values.get(name, 2**63 - 1) for name in order)
 
 
 def _name(query: dict[str, Any]) -> str | None:

@@ -198,7 +198,7 @@ def page(*ids: str, wrong: str | None = None, total: int | None = None) -> tuple
         {
             "_id": id,
             "fields": {name: [value + (id == wrong and name == "check")] for name, value in numbers(id, n).items()},
-            "sort": [n, check_of(id, n)],
+            "sort": [n, check_of(id, n), 10 + n],
             "_seq_no": 10 + n,
             "_primary_term": 1,
         }
@@ -217,9 +217,10 @@ def test_a_copy_is_read_page_by_page() -> None:
     assert [body["track_total_hits"] for body in lab.asked] == [True, False, False]
     assert [body.get("search_after") for body in lab.asked] == [  # type: ignore[attr-defined]
         None,
-        [2, check_value("w-2")],
-        [4, check_value("w-4")],
+        [2, check_value("w-2"), 12],
+        [4, check_value("w-4"), 14],
     ]
+    assert {tuple(body["sort"]) for body in lab.asked} == {("seq", "check", "_seq_no")}
 
 
 @pytest.mark.parametrize(
@@ -482,6 +483,7 @@ def test_a_document_that_is_wrong_is_read_again_before_it_is_said_to_be(monkeypa
         def read(self, lab: Any, copy: ShardCopy, asked: Asked) -> CopyRead:
             every = {"w-1", "w-2", "w-3"}
             assert asked.wanted[0] == (every, every) and asked.seed == 5  # without a clear answer, too
+            assert asked.acknowledged(0) == {"w-1", "w-2"}
             read = CopyRead(copy, {"w-1", "w-2", "w-3"})
             if copy.node == "b" and len(self.slept) < self.times:
                 read.inside.blame("w-3", "source", "text: another")

@@ -18,6 +18,7 @@ from chaos.observe.contents import WAYS, Wanted, chosen, differs, same
 from chaos.observe.copies import Page
 from chaos.observe.idsets import Ids
 from chaos.observe.readback import Asked, CopyRead, compare
+from chaos.observe.written import Written
 from chaos.opensearch.routing import shard_of
 
 IDS = [*(f"w-{n}" for n in range(40)), *(f"p-{n}" for n in range(20)), "v-3", "c-0", "c-1"]
@@ -44,6 +45,58 @@ def test_a_right_copy_is_right_in_every_document(at_once: bool) -> None:
 def test_every_word_is_a_term_of_its_own_and_has_its_place() -> None:
     """Terms between two neighbours are no words of ours: that needs their order."""
     assert list(WORDS) == sorted(set(WORDS)) and all(word.isalpha() and word.islower() for word in WORDS)
+
+
+# ---- all documents, page by page ---------------------------------------------------------------------------------
+
+
+def listed(copy: FakeCopy, acknowledged: list[str], window: int, *, at_once: bool) -> CopyRead:
+    """A copy as it was read in pages of so many documents."""
+    mine = Ids.of(acknowledged)
+    asked = Asked(WORKLOAD, {0: Wanted(mine)}, 0, window, at_once=at_once, acknowledged=lambda shard: mine)
+    return readback._read_copy(copy, copy.copy, asked)  # type: ignore[arg-type]
+
+
+def test_documents_of_others_are_all_listed_though_none_has_our_numbers(at_once: bool) -> None:
+    """They have the same place in the order of value and unique number, and more of them than a page has room for."""
+    ours, theirs = [f"w-{n}" for n in range(5)], [f"x-{n}" for n in range(9)]
+    copy = FakeCopy([*map(Document.of, ours), *map(Document.of_others, theirs)])
+    read = listed(copy, ours, 4, at_once=at_once)
+    assert read.error is None and read.ids == {*ours, *theirs}
+    found = compare([read], ours, 1, 1024, fates=Written(acknowledged=set(ours)))  # type: ignore[arg-type]
+    assert [found[f"{name}_count"] for name in ("unexpected", "strangers", "duplicated", "lost")] == [9, 9, 0, 0]
+
+
+def test_a_document_whose_content_another_has_before_it_at_a_pages_end_is_there(at_once: bool) -> None:
+    ours = [f"w-{n}" for n in range(5)]
+    again = Document.of("w-2")
+    again.id = "w-2-again"
+    copy = FakeCopy([again, *map(Document.of, ours)])
+    read = listed(copy, ours, 3, at_once=at_once)
+    assert read.ids == {*ours, "w-2-again"} and read.surplus == 0
+    assert not [body for body in copy.asked if "ids" in body.get("query", {}) and body.get("docvalue_fields")]
+    assert compare([read], ours, 1, 1024)["lost"] == []
+
+
+def test_a_document_that_was_not_listed_is_asked_for_by_its_id_before_it_is_lost(at_once: bool) -> None:
+    """Its copy counts more documents than it lists; of what it holds all is judged, as of the others."""
+    ours = [f"w-{n}" for n in range(6)]
+    copy = FakeCopy.of([*ours[:4], ours[5]])
+    copy["w-3"].listed = False
+    copy["w-3"].values["check"] ^= 1
+    read = listed(copy, ours, 2, at_once=at_once)
+    assert read.error is None and read.surplus == 0 and read.inside.error is None
+    assert set(read.inside.wrong) == {"w-3"} and read.inside.compared == set(ours) - {"w-4"}
+    assert compare([read], ours, 1, 1024)["lost"] == ["w-4"]
+    assert [body["query"] for body in copy.asked if "query" in body and body.get("docvalue_fields")] == [
+        {"ids": {"values": ["w-3", "w-4"]}}
+    ]
+
+
+def test_where_all_that_a_copy_counts_was_listed_nothing_is_asked_for_by_its_id() -> None:
+    copy = FakeCopy.of(["w-0", "w-2"])
+    assert listed(copy, ["w-0", "w-1", "w-2"], 2, at_once=False).ids == {"w-0", "w-2"}
+    assert not [body for body in copy.asked if "query" in body and body.get("docvalue_fields")]
 
 
 # ---- one of three places, changed alone ------------------------------------------------------------------------
