@@ -3,7 +3,8 @@
 Each copy is read on the node that holds it, over the direct path, after a refresh (:mod:`chaos.observe.copies`). A
 document that no live copy has is *lost*; one that only some have is *diverged*; one whose shard has no live copy is
 *unavailable*: its fate is open. Unless every node of the topology is in the cluster and none has any data of that shard
-on its disk (``_shard_stores``): then the shard is *destroyed*, and what had been acknowledged in it is lost.
+on its disk (``_shard_stores``): then the shard is *destroyed*, and what had been acknowledged in it is lost. The disks
+say nothing of an index that is in a remote store, from where such a shard can be restored.
 
 All documents of a copy are enumerated, not only those that are looked for. So a document is *recovered* when its
 write had no clear answer, which is allowed. It is *resurrected* when its write had been refused for sure, *unexpected*
@@ -140,11 +141,13 @@ class CopyRead:
 
 
 class Index(NamedTuple):
-    """What the read-back must know of an index. ``window``: how many documents an answer may have."""
+    """What the read-back must know of an index. ``window``: how many documents an answer may have. ``remote``: whether
+    its data are in a remote store."""
 
     shards: int
     routing_shards: int
     window: int = PAGE
+    remote: bool = False
 
 
 class Listed:
@@ -377,7 +380,7 @@ class Reading:
         self._lab, self._seen, self._fates, self._seed = lab, seen, fates, seed
         self.index = index
         _refresh(lab, index, patient=seen.status != "red")
-        self.shards, self.routing_shards, window = _routing(lab, index)
+        self.shards, self.routing_shards, window, self._remote = _routing(lab, index)
         _check_routing(lab, index, self.shards, self.routing_shards, acknowledged.first(30))
         self.live = [c for c in seen.copies if c.index == index and c.state in ("STARTED", "RELOCATING") and c.node]
         ours = _ours(acknowledged, fates)
@@ -408,7 +411,9 @@ class Reading:
         """Read every copy."""
         self.reads = _read(self._lab, self.live, self._asked)
         missing = set(range(self.shards)) - {copy.shard for copy in self.live}
-        if missing and self._seen.nodes >= {node.name for node in self._lab.topology.nodes}:
+        if not missing or self._remote:
+            return
+        if self._seen.nodes >= {node.name for node in self._lab.topology.nodes}:
             try:
                 self.destroyed = missing - _stored(self._lab, self.index)
             except (ChaosError, *UNREADABLE) as error:
@@ -994,14 +999,16 @@ def _routing(lab: Lab, index: str) -> Index:
         lab,
         "GET",
         f"/_cluster/state/metadata/{index}?filter_path=metadata.indices.*.settings.index.number_of_shards,"
-        "metadata.indices.*.settings.index.max_result_window,metadata.indices.*.routing_num_shards",
+        "metadata.indices.*.settings.index.max_result_window,metadata.indices.*.settings.index.remote_store.enabled,"
+        "metadata.indices.*.routing_num_shards",
     )
     if status != 200:
         raise LabError(f"the index metadata answered {status}")
     metadata = answer["metadata"]["indices"][index]
     settings = metadata["settings"]["index"]
     window = int(settings.get("max_result_window", PAGE))
-    return Index(int(settings["number_of_shards"]), int(metadata["routing_num_shards"]), window)
+    remote = str((settings.get("remote_store") or {}).get("enabled")).lower() == "true"
+    return Index(int(settings["number_of_shards"]), int(metadata["routing_num_shards"]), window, remote)
 
 
 def _stored(lab: Lab, index: str) -> set[int]:

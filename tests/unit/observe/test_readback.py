@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import mmh3
@@ -278,6 +279,43 @@ def test_an_odd_answer_makes_the_read_back_incomplete_and_never_raises(
     assert found["complete"] is False and found["reason"]
 
 
+@pytest.mark.parametrize(
+    ("more", "window", "remote"),
+    [
+        ({}, 10_000, False),
+        ({"max_result_window": "500", "remote_store": {"enabled": "true", "segment": {"repository": "s"}}}, 500, True),
+        ({"remote_store": {"enabled": "false"}}, 10_000, False),
+    ],
+)
+def test_what_must_be_known_of_an_index_is_read_of_its_metadata(
+    monkeypatch: pytest.MonkeyPatch, more: dict[str, Any], window: int, remote: bool
+) -> None:
+    given = {"settings": {"index": {"number_of_shards": "3", **more}}, "routing_num_shards": 768}
+    asked: list[str] = []
+
+    def administer(lab: Any, method: str, path: str) -> tuple[int, Any]:
+        asked.append(path)
+        return 200, {"metadata": {"indices": {"chaos": given}}}
+
+    monkeypatch.setattr(readback, "administer", administer)
+    assert readback._routing(None, "chaos") == Index(3, 768, window, remote)  # type: ignore[arg-type]
+    assert "settings.index.remote_store.enabled" in asked[0]
+
+
+@pytest.mark.parametrize("remote", [False, True], ids=["disks alone", "in a store"])
+def test_a_shard_of_which_no_disk_has_anything_is_lost_unless_its_index_is_in_a_store(
+    monkeypatch: pytest.MonkeyPatch, remote: bool
+) -> None:
+    """There it stays red until it is restored."""
+    late = Late(monkeypatch, 0)
+    monkeypatch.setattr(readback, "_routing", lambda *_: Index(8, 1024, remote=remote))
+    monkeypatch.setattr(readback, "_stored", lambda *_: set())
+    ids = {"w-1", "w-2"}
+    gone = {id for id in ids if shard_of(id, 8, 1024) != 0}
+    assert gone and late.found(nodes="ab")["lost"] == ([] if remote else sorted(gone))
+    assert late.found(nodes="ab")["unavailable_count"] == (len(gone) if remote else 0)
+
+
 # ---- documents that were not acknowledged ------------------------------------------------------------------
 
 
@@ -459,9 +497,9 @@ class Late:
         ids = {"w-1"} if late else {"w-1", "w-2"}
         return CopyRead(copy, ids, total=len(ids))
 
-    def found(self) -> dict[str, Any]:
-        written = Written(acknowledged={"w-1", "w-2"})
-        return read_back(None, "chaos", written, sleep=self.slept.append)  # type: ignore[arg-type]
+    def found(self, nodes: str = "") -> dict[str, Any]:
+        lab: Any = SimpleNamespace(topology=SimpleNamespace(nodes=[SimpleNamespace(name=each) for each in nodes]))
+        return read_back(lab, "chaos", Written(acknowledged={"w-1", "w-2"}), sleep=self.slept.append)
 
 
 def test_copies_that_differ_are_read_again_before_they_have_diverged(monkeypatch: pytest.MonkeyPatch) -> None:

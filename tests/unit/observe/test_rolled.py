@@ -32,7 +32,9 @@ def whole(first: int = 20) -> Held:
 
 
 class Cluster:
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, held: Held, stored: set[int] | None = None) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, held: Held, stored: set[int] | None = None, *, remote: bool = False
+    ) -> None:
         self.held, self.slept, self.late = held, [], 0
         copies = tuple(ShardCopy(i, s, node == "a", "STARTED", node) for i, s, node in held)
         view = View("a", 1, "a", frozenset("ab"), copies)
@@ -40,7 +42,8 @@ class Cluster:
         monkeypatch.setattr(
             readback.rollover, "indices", lambda lab, name: sorted({i for i, _, _ in held} | {OLD, NEW})
         )
-        for name, answer in (("_refresh", None), ("_routing", Index(SHARDS, ROUTING)), ("_check_routing", None)):
+        index = Index(SHARDS, ROUTING, remote=remote)
+        for name, answer in (("_refresh", None), ("_routing", index), ("_check_routing", None)):
             monkeypatch.setattr(readback, name, lambda *_, answer=answer, **__: answer)
         monkeypatch.setattr(
             readback, "_stored", lambda lab, index: stored if stored is not None else set(range(SHARDS))
@@ -105,6 +108,8 @@ def test_a_shard_of_which_nothing_is_left_loses_what_was_in_it(monkeypatch: pyte
     assert unavailable["lost_count"] == 0 and unavailable["unavailable_count"] == len(gone)
     destroyed = Cluster(monkeypatch, held, stored={0}).found()
     assert set(destroyed["lost"]) == gone and destroyed["unavailable_count"] == 0
+    in_a_store = Cluster(monkeypatch, held, stored={0}, remote=True).found()
+    assert in_a_store["lost_count"] == 0 and in_a_store["unavailable_count"] == len(gone)
 
 
 def test_what_was_sent_again_after_a_rollover_is_stored_twice_and_nothing_unexpected(
