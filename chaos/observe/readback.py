@@ -76,7 +76,7 @@ from chaos.opensearch import rollover
 from chaos.opensearch.replication import Lag, Place, not_caught_up, replicas_of
 from chaos.opensearch.rest import UNREADABLE
 from chaos.opensearch.routing import shard_of
-from chaos.opensearch.views import ShardCopy, View, administer, newest, views
+from chaos.opensearch.views import STANDING, ShardCopy, View, administer, newest, views
 from chaos.targets.protocol import Lab
 
 PAGE = 10_000
@@ -382,7 +382,7 @@ class Reading:
         _refresh(lab, index, patient=seen.status != "red")
         self.shards, self.routing_shards, window, self._remote = _routing(lab, index)
         _check_routing(lab, index, self.shards, self.routing_shards, acknowledged.first(30))
-        self.live = [c for c in seen.copies if c.index == index and c.state in ("STARTED", "RELOCATING") and c.node]
+        self.live = _live(seen, index)
         ours = _ours(acknowledged, fates)
         wanted = chosen(ours, self.shards, self.routing_shards, seed)
         workload = of_held(workload, fates.held if fates is not None else None)
@@ -420,11 +420,15 @@ class Reading:
                 says(f"where the shards' data is on disk cannot be told: {error}")
 
     def read_again(self, shards: Collection[int], says: Callable[[str], None], pause: float) -> None:
-        """Read the copies of these shards once more. Replicas that are behind still get ``pause`` seconds."""
+        """Read the copies of these shards once more, on the nodes that have them now. Replicas that are behind still
+        get ``pause`` seconds."""
         try:
             _refresh(self._lab, self.index, patient=False)
         except (ChaosError, *UNREADABLE) as error:
             says(f"no refresh before reading again: {error}")
+        if (seen := newest(views(self._lab))) is not None:
+            self.live = [copy for copy in self.live if copy.shard not in shards]
+            self.live += [copy for copy in _live(seen, self.index) if copy.shard in shards]
         self._await_again(shards, pause)
         self.reads = [read for read in self.reads if read.copy.shard not in shards]
         self.reads += _read(self._lab, [copy for copy in self.live if copy.shard in shards], self._asked)
@@ -463,6 +467,11 @@ class Reading:
             seed=self._seed,
             behind=self._behind,
         )
+
+
+def _live(seen: View, index: str) -> list[ShardCopy]:
+    """The copies of an index that can be read."""
+    return [copy for copy in seen.copies if copy.index == index and copy.state in STANDING and copy.node]
 
 
 def _refuse_unlike(readings: list[Reading]) -> None:

@@ -570,6 +570,32 @@ def test_a_copy_that_cannot_be_read_is_asked_again_before_it_is_unread(monkeypat
     assert not found["complete"] and "cannot connect" in found["reason"] and always.slept == [2.0, 5.0, 10.0]
 
 
+@pytest.mark.parametrize("led", [True, False], ids=["known where it went", "nobody leads"])
+def test_a_copy_that_has_moved_meanwhile_is_read_where_it_went(monkeypatch: pytest.MonkeyPatch, led: bool) -> None:
+    """The move ends before its old node is asked, which then has nothing of that shard."""
+
+    class Moved(Late):
+        def read(self, lab: Any, copy: ShardCopy, asked: Asked) -> CopyRead:
+            if copy.node == "b":
+                return CopyRead(copy, set(), error="status 404")
+            return CopyRead(copy, {"w-1", "w-2"}, total=2)
+
+    moved = Moved(monkeypatch, 0)
+    primary = ShardCopy("chaos", 0, True, "STARTED", "a")
+    leaving = ShardCopy("chaos", 0, False, "RELOCATING", "b", "c")
+    arrived = ShardCopy("chaos", 0, False, "STARTED", "c")
+
+    def views(_: Any) -> list[View]:
+        if not moved.slept:
+            return [View("a", 1, "a", frozenset("abc"), (primary, leaving))]
+        return [View("a", 2, "a" if led else None, frozenset("abc"), (primary, arrived))]
+
+    monkeypatch.setattr(readback, "views", views)
+    found = moved.found()
+    assert found["complete"] is led and moved.slept == ([2.0] if led else [2.0, 5.0, 10.0])
+    assert [each["node"] for each in found["copies"]] == ["a", "c" if led else "b"]
+
+
 # ---- what the load has tried to write -----------------------------------------------------------------------
 
 
