@@ -22,7 +22,7 @@ from chaos.base.errors import ChaosError, FaultError, InvalidInput, LabError
 from chaos.base.logs import LOG
 from chaos.faults.ledger import Entry, Ledger
 from chaos.faults.moves import Move, Reversible, never, operation
-from chaos.opensearch.administration import reading
+from chaos.opensearch.administration import certain, reading
 from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.views import administer
 from chaos.run.commanding import HERE
@@ -86,7 +86,18 @@ class Notes:
         self._cluster, self.index = cluster, index
 
     def exists(self) -> bool:
-        """Raises LabError when nobody says."""
+        """Raises LabError when nobody says, or what is said cannot be believed: a manager that was elected a moment ago
+        hides every index until it has read its state."""
+        if self._is_there():
+            return True
+        try:
+            return certain(self._cluster, self._is_there, timeout=SECONDS)
+        except LabError as error:
+            says = f"whether there is an index {self.index} cannot be known now: {error.message}"
+            raise LabError(says, remedy=error.remedy) from error
+
+    def _is_there(self) -> bool:
+        """By the word of whoever is elected."""
         status, answer = _ask(self._cluster, "GET", f"/{self.index}/_settings?expand_wildcards=all")
         if status not in (200, 404):
             raise LabError(f"asking for the index {self.index} answered {status}: {str(answer)[:300]}")

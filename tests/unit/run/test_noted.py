@@ -242,6 +242,52 @@ def test_notes_that_cannot_be_read_are_an_error_in_words(cluster: WithDocuments,
         Notes(cluster, INDEX).exists()  # type: ignore[arg-type]
 
 
+# ---- a manager that has not read its state ---------------------------------------------------------------------
+
+
+HIDDEN = (404, {"error": {"type": "index_not_found_exception"}, "status": 404})
+
+
+def hide(cluster: WithDocuments, requests: int) -> None:
+    """A manager was elected a moment ago. For so many requests it has not read its state, and hides every index: names
+    are resolved before blocks are looked at, so that is answered as if there were none."""
+    cluster.forgetful = range(requests)
+    cluster.lies = lambda method, path: HIDDEN if 0 in cluster.forgetful else None
+
+
+def test_notes_that_a_new_manager_hides_are_there_once_it_has_read_its_state(
+    cluster: WithDocuments, tmp_path: Path
+) -> None:
+    notes = Notes(cluster, INDEX)  # type: ignore[arg-type]
+    assert not notes.exists()
+    opened(cluster, tmp_path)
+    hide(cluster, 2)
+    assert notes.exists()
+
+
+def test_while_a_manager_hides_the_notes_nothing_counts_as_undone_or_given_back(
+    recovering: WithDocuments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for minutes with ``gateway.recover_after_nodes``."""
+    monkeypatch.setattr(noted, "SECONDS", 0.05)
+    ledger = opened(recovering, tmp_path)
+    ledger.intend("f1", [block("a-data", "b-data")])
+    before = dict(recovering.documents)
+    hide(recovering, 10**6)
+    unknown = r"whether there is an index \.opensearch-chaos cannot be known now: no cluster manager was elected"
+    with pytest.raises(LabError, match=unknown):
+        recovering_on.recover_on(tmp_path, lambda says: None)
+    (last,) = [entry for entry in standing(ledger.path) if entry.fault == "notes"]
+    assert last.inverse is not None and last.inverse.operation == FORGET
+    with pytest.raises(LabError, match=unknown):
+        last.inverse.apply(recovering)  # type: ignore[arg-type]
+    with pytest.raises(LabError, match=unknown):
+        noted.settle_open(recovering, ledger)  # type: ignore[arg-type]
+    with pytest.raises(LabError, match=unknown):
+        opening(Notes(recovering, INDEX), "run-2")  # type: ignore[arg-type]
+    assert recovering.documents == before
+
+
 # ---- the keeper ----------------------------------------------------------------------------------------------
 
 
