@@ -1,17 +1,18 @@
 """Cluster managers that were elected in a phase: how often the cluster changed, or lost and found, its leader.
 
 Counted from the sampler's events: each time a leader is seen where none or another one was before. The leader that the
-sampler finds when it begins is no election. It looks once a second, so a leader that was gone for less, and was elected
-again, is not seen: the count is never too high. With a stretch of more than 10 s without an answer it is a lower bound.
+sampler finds when it begins is no election, nor is the same one after looks that no node answered. It looks once a
+second, so a leader that was gone for less, and was elected again, is not seen: the count is never too high. With a
+stretch of more than 10 s without an answer it is a lower bound.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from typing import Any
 
 from chaos.base import text
+from chaos.checks import timeline
 from chaos.checks.check import Check
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.movement import BLIND, longest_blind
@@ -27,8 +28,19 @@ MOST = 100
 
 def elected(record: Record) -> list[ClusterLeader]:
     """Each leader that was seen where none or another one was before, of the whole run."""
-    pairs = itertools.pairwise(record.seen(ClusterLeader))
-    return [now for before, now in pairs if now.leader and now.leader != before.leader]
+    found: list[ClusterLeader] = []
+    looks = timeline.sampled(record)
+    before: str | None = None
+    none_since: int | None = None
+    for number, event in enumerate(record.seen(ClusterLeader)):
+        if event.leader is None:
+            none_since = event.t
+            continue
+        again = none_since is not None and timeline.answered(looks, none_since, event.t)
+        if number and (event.leader != before or again):
+            found.append(event)
+        before, none_since = event.leader, None
+    return found
 
 
 def measure(record: Record, span: Span) -> Measure:

@@ -15,7 +15,7 @@ from typing import Any
 from chaos.checks import evidence
 from chaos.checks.arrivals import SECOND
 from chaos.checks.record import Record, Span
-from chaos.history.events import ClusterLeader
+from chaos.history.events import ClusterLeader, Sample
 
 FILE, USED = "costs.jsonl", "used"
 SAME_SECONDS = 5
@@ -106,13 +106,26 @@ def used(record: Record, counter: str) -> tuple[float, list[str], float] | None:
 
 def terms(record: Record, start: int, end: int) -> list[tuple[str, int, int]]:
     """Who was elected from when to when (ns), between two moments, as the sampler saw it; times without a cluster
-    manager are left out."""
-    seen = [event for event in record.seen(ClusterLeader) if event.t < end]
-    edges = [*(max(start, event.t) for event in seen), end]
+    manager, or in which no node answered, are left out."""
+    leader: str | None = None
+    answered = True
+    seen: list[tuple[int, str | None]] = []
+    events: list[ClusterLeader | Sample] = record.seen(ClusterLeader, Sample)
+    for event in events:
+        if event.t >= end:
+            continue
+        if isinstance(event, ClusterLeader):
+            leader = event.leader
+        else:
+            answered = bool(event.ok)
+        now = leader if answered else None
+        if not seen or seen[-1][1] != now:
+            seen.append((event.t, now))
+    edges = [*(max(start, t) for t, _ in seen), end]
     return [
-        (event.leader, since, until)
-        for event, (since, until) in zip(seen, itertools.pairwise(edges), strict=True)
-        if event.leader is not None and until > since
+        (name, since, until)
+        for (_, name), (since, until) in zip(seen, itertools.pairwise(edges), strict=True)
+        if name is not None and until > since
     ]
 
 

@@ -6,6 +6,7 @@ Steps of it are measured in :mod:`chaos.checks.ladder` and, for failover control
 from __future__ import annotations
 
 import bisect
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -23,6 +24,18 @@ OWN_SAMPLE = SECOND // 20
 """An event's own sample is written at most so long before it (ns)."""
 
 
+def sampled(record: Record) -> tuple[int, ...]:
+    """When somebody answered the sampler (ns)."""
+    return tuple(int(event["t"]) for event in record.of_kind("sample") if int(event.get("ok") or 0) > 0)
+
+
+def answered(sampled: Sequence[int], start: int, end: int) -> bool:
+    """Whether anybody answered from the event at ``start``, its own sample included, to before that at ``end``. Records
+    of before have an event without a leader where no node had answered, which says nothing of the cluster."""
+    place = bisect.bisect_left(sampled, start - OWN_SAMPLE)
+    return place < len(sampled) and sampled[place] < end - OWN_SAMPLE
+
+
 @dataclass(frozen=True)
 class Ladder:
     """One phase's watch, ready to be asked for its steps."""
@@ -38,8 +51,7 @@ class Ladder:
     @classmethod
     def of(cls, record: Record, span: Span) -> Ladder:
         watch = Watch.of(record, span)
-        sampled = tuple(int(event["t"]) for event in record.of_kind("sample") if int(event.get("ok") or 0) > 0)
-        return cls(record, span, watch, sampled, concerned(record, span))
+        return cls(record, span, watch, sampled(record), concerned(record, span))
 
     # -- what a step comes to -------------------------------------------------------------------
 
@@ -83,9 +95,8 @@ class Ladder:
         return (at - max(last, self.watch.trigger)) / SECOND
 
     def answered(self, start: int, end: int) -> bool:
-        """Whether anybody answered from the event at ``start``, its own sample included, to before that at ``end``."""
-        place = bisect.bisect_left(self.sampled, start - OWN_SAMPLE)
-        return place < len(self.sampled) and self.sampled[place] < end - OWN_SAMPLE
+        """As the function of this name."""
+        return answered(self.sampled, start, end)
 
     def blind(self) -> float:
         """The longest stretch of the watch (s) without an answered sample."""

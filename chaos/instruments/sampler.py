@@ -55,6 +55,9 @@ TIMEOUT_SECONDS = 1.5
 ALL_NODES_EVERY = 5
 """In between the known leader alone is asked: views cost processor time, which a lab's nodes share with the load. So do
 shards in them, which are asked for where the state has changed."""
+OLD_SECONDS = 90.0
+"""For so long a state that is older than one that was seen is passed over: without a majority who led then gives up
+sooner (three checks of 10 s and a publication of 30 s, with stock settings)."""
 RECOVERIES_SECONDS = 5.0
 WORK_EVERY = 2
 """Turns between two questions to the data nodes how much processor time they have used: 4 ms of it each (measured)."""
@@ -114,6 +117,8 @@ class Sampler(Observer, ClusterSight, ClusterViews):
         self.worse: int | None = None
         self.version = 0
         """Of the newest state that was seen: the leader itself applies one last, and shows the one before so long."""
+        self._cluster: str | None = None
+        """The UUID of the cluster whose state that is."""
 
     def tell(self, told: Callable[[View], None]) -> None:
         self._told.append(told)
@@ -160,7 +165,8 @@ class Sampler(Observer, ClusterSight, ClusterViews):
                     work = pool.submit(self._work)  # nobody waits for it: a paused node answers nothing
                 try:
                     known = self._leader if self._leader in names else None
-                    alone = known is not None and turn % ALL_NODES_EVERY != 0 and not self._contested(pool)
+                    led = known is not None and self.status != "unknown"
+                    alone = led and turn % ALL_NODES_EVERY != 0 and not self._contested(pool)
                     whom = [known] if alone and known else names
                     counting = [] if alone else self._count(pool)
                     answers: Answers = {}
@@ -268,16 +274,20 @@ class Sampler(Observer, ClusterSight, ClusterViews):
 
     def _take(self, seen: list[View], answers: Answers | None = None, late: float = 0.0) -> None:
         best = newest(seen)
-        status = self._counted(best).status if best else "unknown"
+        old = best is not None and self._is_old(best)
+        status = self.status if old else self._counted(best).status if best else "unknown"
+        members = self._nodes if old else best.nodes if best else None
         Sample(
             ok=len(seen),
             led=sum(each.leader is not None for each in seen),
             status=status,
-            nodes=len(best.nodes) if best else 0,
+            nodes=len(members or ()),
             answers=answers or {},
             late_ms=round(late * 1000, 1),
             pulse=self._ticks.taken(),
         ).write(self._events)
+        if old:
+            return
         if status == "red":
             self.red_since = self.red_since or time.monotonic()
         elif status != "unknown":  # nobody led is no better than red
@@ -290,13 +300,13 @@ class Sampler(Observer, ClusterSight, ClusterViews):
             ClusterStatus(status=status).write(self._events)
             self._status = status
         leader = best.leader if best else None
-        if leader != self._leader:
+        if seen and leader != self._leader:  # where no node answers, nobody says that there is none
             ClusterLeader(leader=leader).write(self._events)
             self._leader = leader
         if best is None:
             return
         self.heard = time.monotonic()
-        self.version = max(self.version, best.version)
+        self.version = best.version
         for told in self._told:
             told(best)
         if self._nodes is not None:
@@ -307,6 +317,14 @@ class Sampler(Observer, ClusterSight, ClusterViews):
                 NodeJoined(node=name, zone=self._zones.get(name)).write(self._events)
         self._nodes = best.nodes
         self._shards(best)
+
+    def _is_old(self, best: View) -> bool:
+        """Whether a newer state of the same cluster was seen, and not long ago: what was seen then still stands.
+
+        A cluster that is formed anew, with another UUID, counts its states anew."""
+        if best.cluster not in (None, self._cluster):
+            self._cluster, self.version = best.cluster, 0
+        return best.version < self.version and time.monotonic() - self.heard < OLD_SECONDS
 
     def _is_ours(self, index: str) -> bool:
         known = self._ours.get(index)

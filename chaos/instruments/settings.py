@@ -35,6 +35,7 @@ from chaos.history.events import (
     ConfigurationUnwatched,
     ConfigurationWatched,
     DuringSetting,
+    Sample,
 )
 from chaos.history.writer import Events
 from chaos.opensearch import administration
@@ -277,10 +278,11 @@ def _unseen(record: Record) -> list[Gap]:
     over = next(iter(record.seen(ConfigurationUnwatched)), None)
     if over is None:
         return []
-    last, leaders = over.last, record.seen(ClusterLeader)
+    last, leaders, looks = over.last, record.seen(ClusterLeader), record.seen(Sample)
     if last is None:
         return [Gap(f"Nobody could look {WHAT}", None)]
-    if leaders and leaders[-1].leader and record.spans and int(last) < record.spans[-1].end:
+    led = bool(leaders and leaders[-1].leader) and not (looks and looks[-1].ok == 0)
+    if led and record.spans and int(last) < record.spans[-1].end:
         return [Gap(f"Nobody looked again, after the phases, {WHAT}", int(last))]
     return []
 

@@ -63,6 +63,14 @@ def test_each_leader_after_none_or_another_is_an_election(
     assert (found.value, found.bound, len(found.evidence["elected"])) == (number, Bound.EXACT, number)
 
 
+def test_the_same_manager_after_looks_that_no_node_answered_was_not_elected() -> None:
+    """Records of before have an event without a leader where nobody had been asked."""
+    assert measured((1, None), (3, "a-cm"), blind=4).value == 0
+    assert measured((1, None), (3, "a-cm")).value == 1
+    other = measured((1, None), (3, "b-cm"), (8, None), (9, "b-cm"), blind=4)
+    assert other.says == "elected in this order: b-cm and b-cm"
+
+
 def test_they_are_named_in_their_order() -> None:
     found = measured((2, None), (4, "b-cm"), (9, None), (12, "c-cm"))
     assert found.says == "elected in this order: b-cm and c-cm"

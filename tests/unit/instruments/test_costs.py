@@ -313,6 +313,19 @@ def test_while_no_manager_is_seen_one_may_have_used_more() -> None:
     assert found.bound is Bound.AT_LEAST and "no cluster manager was seen" in found.says
 
 
+def test_a_time_in_which_no_node_answered_is_nobody_s() -> None:
+    """Who was elected before may not be any more."""
+    whole, record = managed(), managed()
+    middle = next(event.t for event in record.seen(ClusterLeader) if event.leader is None)
+    silent = [event for event in record.of_kind("sample") if 0 <= middle - event["t"] < 4 * SECOND]
+    assert len(silent) == 4
+    for event in silent:
+        event["ok"] = 0
+    long = replace(record.spans[0], start=middle - 20 * SECOND, end=middle + SECOND)
+    assert spent.led(record, long) == pytest.approx(spent.led(whole, long) - 3.5 / 21, abs=0.001)
+    assert [name for name, _, _ in spent.terms(record, long.start, long.end + 9 * SECOND)] == ["c-cm", "a-cm"]
+
+
 def test_what_it_used_is_told_of_each_phase_that_is_long_enough() -> None:
     history = record_of()
     before, after = (span.start_ns for span in history.phases[1:3])

@@ -30,6 +30,8 @@ def view(
     nodes: tuple[str, ...] = NODES,
     moving: dict[str, str] | None = None,
     index: str = "chaos",
+    version: int = 1,
+    cluster: str = "uuid",
 ) -> View:
     """One shard. ``unassigned``: is each unassigned copy the primary; ``moving``: node → where its copy goes."""
     held = [
@@ -37,7 +39,7 @@ def view(
         for node, (state, primary) in (WHOLE if copies is None else copies).items()
     ]
     lost = [ShardCopy(index, 0, primary, "UNASSIGNED", None) for primary in unassigned]
-    return View("a-cm", 1, leader, frozenset(nodes), (*held, *lost))
+    return View("a-cm", version, leader, frozenset(nodes), (*held, *lost), cluster=cluster)
 
 
 @pytest.fixture
@@ -123,10 +125,52 @@ def test_it_knows_when_the_cluster_became_worse(sampler: Sampler, seen: list[Vie
 def test_missing_views_are_no_departures(sampler: Sampler, log: Log) -> None:
     sampler._take([])
     sampler._take([])
-    kinds = [event["kind"] for event in changes(log)]
-    assert kinds == ["cluster.status", "cluster.leader"]
+    assert changes(log) == [{"kind": "cluster.status", "status": "unknown"}]
     sampler._take([view()])
-    assert [event["kind"] for event in changes(log)] == ["cluster.status", "cluster.leader"]
+    assert changes(log) == [{"kind": "cluster.status", "status": "green"}]
+    sampler._take([])
+    sampler._take([view(leader="b-cm")])
+    assert log.of("cluster.leader") == [{"kind": "cluster.leader", "leader": "b-cm"}], "another leads since"
+
+
+def test_a_state_that_is_older_than_one_that_was_seen_changes_nothing(sampler: Sampler, log: Log) -> None:
+    """Of a leader that was cut off and does not know it yet, while no other node answers in time."""
+    new, old = view(leader="b-cm", version=12), view({}, unassigned=(True,), version=10)
+    sampler._take([new])
+    log.events.clear()
+    for seen in ([old], [old, new], [old]):
+        sampler._take(seen)
+    assert [event["kind"] for event in log.events] == ["sample"] * 3
+    assert {(each["ok"], each["led"], each["status"], each["nodes"]) for each in log.of("sample")} == {
+        (1, 1, "green", len(NODES)),
+        (2, 2, "green", len(NODES)),
+    }
+    assert sampler.status == "green" and sampler.red_since is None
+
+
+def test_a_cluster_that_is_formed_anew_is_seen_though_it_counts_its_states_from_the_beginning(
+    sampler: Sampler, log: Log
+) -> None:
+    sampler._take([view(version=500)])
+    log.events.clear()
+    sampler._take([view(leader="b-cm", version=3, cluster="another")])
+    sampler._take([view(leader="b-cm", version=4, cluster="another")])
+    assert log.of("cluster.leader") == [{"kind": "cluster.leader", "leader": "b-cm"}] and sampler.version == 4
+
+
+def test_an_older_state_is_believed_when_no_newer_one_was_seen_for_long(
+    sampler: Sampler, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Managers that were put back to an older state go on from there."""
+    sampler._take([view(version=500)])
+    log.events.clear()
+    monkeypatch.setattr(sampler, "heard", time.monotonic() - module.OLD_SECONDS + 10)
+    sampler._take([view(leader="b-cm", version=3)])
+    assert log.of("cluster.leader") == []
+    monkeypatch.setattr(sampler, "heard", time.monotonic() - module.OLD_SECONDS - 1)
+    sampler._take([view(leader="b-cm", version=3)])
+    sampler._take([view(leader="c-cm", version=4)])
+    assert [event["leader"] for event in log.of("cluster.leader")] == ["b-cm", "c-cm"]
 
 
 def test_a_dead_primary_is_unassigned_and_another_promoted(sampler: Sampler, log: Log) -> None:

@@ -379,6 +379,13 @@ def test_a_watch_that_saw_nothing_proves_nothing(given: dict[str, Any], says: st
     assert any(says in reason.says for reason in findings.reasons)
 
 
+def test_where_no_node_answers_in_the_end_nobody_could_have_looked_again() -> None:
+    history = recorded(over(last=1))
+    assert [gap.says for gap in module.gaps(Record(history))]
+    [event for event in history.events if event["kind"] == "sample"][-1]["ok"] = 0
+    assert module.gaps(Record(history)) == ()
+
+
 def test_without_a_watch_nothing_passes_and_old_records_are_as_they_were() -> None:
     assert evaluate(story(watched=False).history()).outcome == "pass"
     findings = evaluate(recorded(watched=False))

@@ -314,7 +314,7 @@ class Changing(FakeCluster):
         status, state = super().answer(node, method, path, given)
         if not path.startswith("/_cluster/state/cluster_manager_node"):
             return status, state
-        state = state | {"version": self.version, "state_uuid": self.uuid_of_state}
+        state = state | {"version": self.version, "state_uuid": self.uuid_of_state, "cluster_uuid": self.uuid}
         if self.blocked:
             block = {"2": {"description": "no cluster-manager", "levels": ["write"]}}
             state |= {"blocks": {"global": block}, "cluster_manager_node": None}
@@ -335,6 +335,7 @@ def test_shards_are_asked_for_only_where_the_state_is_another_one() -> None:
     assert first is not None and first.copies and lab.asked() == ["all"]
     again = view(lab, "a-cm", last=first)  # type: ignore[arg-type]
     assert again == first and lab.asked() == ["without"]
+    assert first.cluster == lab.uuid and all("cluster_uuid" in path for path in (views.STATE, views.WITHOUT_SHARDS))
     lab.version, lab.uuid_of_state, lab.indices = 8, "second", {"chaos": {}, "other": {}}
     newer = view(lab, "a-cm", last=again)  # type: ignore[arg-type]
     assert newer is not None and lab.asked() == ["without", "all"]
