@@ -121,7 +121,8 @@ class Driver:
 
         ``t`` (ns), ``cpu`` (fraction of a core), ``lag_p99_ms``, ``in_flight``, ``dropped`` (that second),
         ``sent_total``, ``dropped_total``, ``operations`` (name -> ``ok``, ``bad``, ``good``, ``p50_ms``, ``p99_ms`` of
-        that second), ``in_use`` (client zone -> nodes that its balancer sends to).
+        that second, and ``waiting``, its requests under way), ``in_use`` (client zone -> nodes that its balancer sends
+        to).
         """
         return self._status
 

@@ -167,7 +167,7 @@ def merged(said: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _together(figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
-        **{key: sum(each[key] for each in figures) for key in ("ok", "bad", "good")},
+        **{key: sum(each[key] for each in figures) for key in ("ok", "bad", "good", "waiting")},
         **{key: _worst(each[key] for each in figures) for key in ("p50_ms", "p99_ms")},
     }
 

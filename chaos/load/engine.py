@@ -318,6 +318,8 @@ class Engine:
         self._pulse = Pulse(config.instruments)
         self._said = Said(self._note_said)
         self._sent = self._dropped = self._surprises = 0
+        self._waiting = [0] * len(config.every)
+        """By operation: requests that are under way."""
         self._stale: EventWriter | None = None
         self._stale_reads = 0
         self._wrong = Examples(out, self._broken)
@@ -596,6 +598,7 @@ class Engine:
         """Send one request and record what became of it; whether it was answered, and so that something was done."""
         start = time.monotonic_ns()
         self._sent += 1
+        self._waiting[op] += 1
         if op < len(self._config.operations):
             self._second.lags.append(start - intended)
         trace = Trace()
@@ -615,6 +618,7 @@ class Engine:
         end = time.monotonic_ns()
         to = NO_INDEX if trace.node is None else trace.node
         failure = 0 if outcome == _OK else trace.failure
+        self._waiting[op] -= 1
         self._record(k, op, outcome, status, client, to, trace.attempts, intended, start, end, length, failure)
         if read is not None:
             self._release(read, op, client)
@@ -1015,7 +1019,7 @@ class Engine:
                     **own,
                     "sent_total": self._sent,
                     "dropped_total": self._dropped,
-                    "operations": second.words(self._every),
+                    "operations": second.words(self._every, self._waiting),
                     "in_use": {
                         zone.host.zone: [self._config.targets[n].node for n in zone.balancer.in_use]
                         for zone in self._zones

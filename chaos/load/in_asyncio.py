@@ -228,6 +228,8 @@ class Engine:
         self._own: list[tuple[int, int]] = []
         self._since = self._last = time.monotonic_ns()
         self._sent = self._dropped = self._surprises = 0
+        self._waiting = [0] * len(config.every)
+        """By operation: requests that are under way."""
 
     # -- the life of a load ----------------------------------------------------------------------------------------
 
@@ -365,6 +367,7 @@ class Engine:
         answered."""
         start = time.monotonic_ns()
         self._sent += 1
+        self._waiting[op] += 1
         if op < len(self._config.operations):
             self._second.lags.append(start - intended)
         operation, numbers = self._every[op], self._bulks[op].numbers(k)
@@ -402,6 +405,7 @@ class Engine:
         end = time.monotonic_ns()
         outcome = call.outcome
         failure = 0 if outcome is Outcome.OK else call.failure
+        self._waiting[op] -= 1
         self._record(k, op, outcome, call.status, zone, node, call.attempts, intended, start, end, failure)
         return outcome in _ANSWERED
 
@@ -494,7 +498,7 @@ class Engine:
             then, cpu_then = now, cpu_now
             self._events.write("self", **own)
             totals = {"sent_total": self._sent, "dropped_total": self._dropped, "in_use": {}}
-            words = second.words(self._every)
+            words = second.words(self._every, self._waiting)
             self._say({"says": "status", "t": time.monotonic_ns(), **own, **totals, "operations": words})
 
 

@@ -26,13 +26,17 @@ class Second:
         self.good = [0] * operations
         self.latencies: list[list[int]] = [[] for _ in range(operations)]
 
-    def words(self, every: Sequence[OperationConfig | ClosedConfig]) -> dict[str, dict[str, Any]]:
-        """The figures of each operation, as the status has them."""
+    def words(
+        self, every: Sequence[OperationConfig | ClosedConfig], waiting: Sequence[int]
+    ) -> dict[str, dict[str, Any]]:
+        """The figures of each operation, as the status has them. ``waiting``: of each, how many requests are under
+        way."""
         return {
             operation.name: {
                 "ok": self.ok[op],
                 "bad": self.bad[op],
                 "good": self.good[op],
+                "waiting": waiting[op],
                 "p50_ms": percentile_ms(self.latencies[op], 0.5),
                 "p99_ms": percentile_ms(self.latencies[op], 0.99),
             }

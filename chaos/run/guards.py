@@ -39,8 +39,9 @@ class Longest(Lasting):
 class Floor:
     """``read.good``, ``write.good``: the share of good answers stayed below a floor, second by second.
 
-    A second in which nothing was answered although requests were waiting is below any floor; one in which nothing was
-    due says nothing. ``status``: the load driver's last word, see :attr:`chaos.load.driver.Driver.status`.
+    A second in which nothing was answered although requests of that operation were waiting is below any floor; one in
+    which none was due says nothing. ``status``: the load driver's last word, see
+    :attr:`chaos.load.driver.Driver.status`.
     """
 
     def __init__(self, operation: str, floor: GoodFloor, status: Callable[[], Mapping[str, Any]]) -> None:
@@ -60,7 +61,7 @@ class Floor:
         self._last, self._heard = said["t"], now
         counted = said["operations"].get(self._operation) or {}
         answered = counted.get("ok", 0) + counted.get("bad", 0)
-        if answered == 0 and not said.get("in_flight"):
+        if answered == 0 and not counted.get("waiting", said.get("in_flight")):
             return None
         share = counted.get("good", 0) / answered if answered else 0.0
         if share >= float(self._floor.below):

@@ -412,7 +412,10 @@ def test_a_full_pool_drops_and_says_so(run, drive):
         wait_for_load(driver)
         server.freeze()
         wait_for(lambda: driver.status["dropped_total"] > 20)
+        waiting = lambda: sum(each["waiting"] for each in driver.status["operations"].values())  # noqa: E731
+        wait_for(lambda: waiting() == driver.status["in_flight"] == 5)
         server.thaw()
+        wait_for(lambda: waiting() == 0)
         assert driver.stop()
     frame = History.open(run).arrivals
     dropped = frame[frame.outcome == "dropped"]

@@ -69,6 +69,18 @@ def test_requests_that_nobody_answers_are_below_any_floor_and_no_requests_say_no
     assert heard(floor(status), status, [(0, 0, 0)] * 9) == [None] * 9
 
 
+def test_requests_of_others_that_are_waiting_say_nothing_of_a_stream_of_which_none_is() -> None:
+    """Of a stream of five a minute most seconds have none, and others always have some under way."""
+    for waiting, trips in ((0, False), (1, True)):
+        said: dict[str, Any] = {"in_flight": 20}
+        guard, told = floor(lambda said=said: said), []
+        for t in range(1, 13):
+            answered = {"ok": 1, "bad": 0, "good": 1} if t == 12 else {"ok": 0, "bad": 0, "good": 0}
+            said |= {"t": t * 10**9, "operations": {"read": {**answered, "waiting": waiting}}}
+            told.append(guard.tripped(float(t)))
+        assert (told[2] is not None) is trips and any(told) is trips
+
+
 def test_slow_is_not_good() -> None:
     status = Status()
     guard = floor(status)
