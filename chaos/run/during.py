@@ -11,6 +11,7 @@ import os
 import select
 import shlex
 import sys
+import termios
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -145,6 +146,7 @@ class Waiting(RunState):
         began = time.monotonic()
         waiting, answer = self.folder / WAITING, self.folder / DONE
         answer.unlink(missing_ok=True)
+        _forget_typed()
         about = {"phase": phase.name, "says": during.manual, "runner": ProcessIdentity.me().to_json()}
         write_json(waiting, about)
         here = "press Enter here, or run" if _foreground() else "run"
@@ -259,6 +261,13 @@ def _foreground() -> bool:
         return sys.stdin.isatty() and os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
     except (OSError, ValueError, AttributeError):
         return False
+
+
+def _forget_typed() -> None:
+    """What was typed before it was asked for answers nothing."""
+    if _foreground():
+        with suppress(termios.error):
+            termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
 
 def _typed() -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import select
 import sys
 import time
 from collections.abc import Callable
@@ -332,6 +333,25 @@ def test_at_a_terminal_enter_is_enough(bench: Callable[..., Bench], monkeypatch:
             at.run.tick = lambda text: os.write(ours, b"two nodes\n") if next(ticks) == 3 else None
             assert at.hold(manual="upgrade a-data") == "done"
         assert at.event(words.OVER)["says"] == "two nodes" and "press Enter here, or run:" in told[0]
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_what_was_typed_before_it_was_asked_for_ends_nothing(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = pty.openpty()
+    try:
+        with open(theirs, closefd=False) as terminal:
+            monkeypatch.setattr(sys, "stdin", terminal)
+            monkeypatch.setattr(os, "tcgetpgrp", lambda descriptor: os.getpgrp())
+            at = bench()
+            monkeypatch.setattr(at.run.reporter, "demand", lambda says: None)
+            os.write(ours, b"\n")
+            assert select.select([terminal], [], [], 10)[0]
+            with pytest.raises(Unproven, match="nobody said within 200ms that it is done"):
+                at.hold(manual="upgrade a-data", within=Duration(0.2))
     finally:
         os.close(ours)
         os.close(theirs)
