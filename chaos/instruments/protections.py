@@ -72,8 +72,10 @@ COVERED = 0.95
 """The share of a phase that must be known of a node; below it, it may have refused more."""
 SAME_MS = 1000
 """Uptime and timestamp are taken one after the other; by more than this it is another process."""
-SHADOW = "shard_indexing_pressure.shadow."
-"""Of what shard indexing pressure would refuse: it is enabled and not enforced."""
+SHARDS = "shard_indexing_pressure."
+SHADOW = f"{SHARDS}shadow."
+"""Of what shard indexing pressure would refuse: it is enabled and not enforced. A node has one set of counters, whose
+name follows what is in force at the moment."""
 SEGMENTS = "segment_replication_backpressure."
 LIMITED = "search_backpressure.limit_reached"
 """How often it wanted to cancel more than it may."""
@@ -120,7 +122,7 @@ def _counters(own: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     for role, count in own["indexing_pressure"]["memory"]["total"].items():
         yield f"indexing_pressure.{role.removesuffix('_rejections')}", int(count)
     for name, limits in own["shard_indexing_pressure"].items():
-        prefix = SHADOW if name.endswith("_shadow_mode") else "shard_indexing_pressure."
+        prefix = SHADOW if name.endswith("_shadow_mode") else SHARDS
         for limit, count in limits.items():
             yield f"{prefix}{limit}", int(count)
     throttled = (own.get("cluster_manager_throttling") or {}).get("stats") or {}
@@ -147,8 +149,16 @@ def was_there(now: Answer, seconds: float) -> bool:
 
 def grown(before: Answer, now: Answer) -> dict[str, int] | None:
     """By how much counters grew between two answers of one process; None where one fell, which no counter does."""
-    done = {name: count - before.counters.get(name, 0) for name, count in now.counters.items()}
+    done = {name: count - _held(before.counters, name) for name, count in now.counters.items()}
     return None if any(count < 0 for count in done.values()) else {name: n for name, n in done.items() if n}
+
+
+def _held(counters: Mapping[str, int], name: str) -> int:
+    """What a counter came to; one of shard indexing pressure under either of its names."""
+    if name in counters or not name.startswith(SHARDS):
+        return counters.get(name, 0)
+    limit = name.removeprefix(SHADOW).removeprefix(SHARDS)
+    return max(counters.get(f"{prefix}{limit}", 0) for prefix in (SHARDS, SHADOW))
 
 
 class Protections(Observer):

@@ -112,6 +112,21 @@ def test_a_counter_that_was_not_there_before_began_at_0_and_one_that_fell_says_n
     assert not same(now, counted(body(500, at=1_004_000)))
 
 
+def test_what_shard_indexing_pressure_has_counted_does_not_count_again_when_it_is_enforced() -> None:
+    """Its counters have another name from then on, and hold what they held."""
+
+    def limits(enforced: bool, number: int) -> module.Answer:
+        name = f"total_rejections_breakup{'' if enforced else '_shadow_mode'}"
+        return counted(body(shard_indexing_pressure={name: {"node_limits": number, "no_successful_request_limits": 0}}))
+
+    shadow, enforced = "shard_indexing_pressure.shadow.node_limits", "shard_indexing_pressure.node_limits"
+    assert grown(limits(False, 5), limits(True, 5)) == grown(limits(True, 5), limits(False, 5)) == {}
+    assert grown(limits(False, 5), limits(True, 7)) == {enforced: 2}
+    assert grown(limits(True, 5), limits(False, 7)) == {shadow: 2}
+    assert grown(limits(True, 5), limits(True, 7)) == {enforced: 2}
+    assert grown(limits(False, 5), limits(True, 3)) is None, "counters do not fall"
+
+
 class Nodes(FakeCluster):
     """b-data does not answer at first; c-data is another process from its third answer on."""
 
