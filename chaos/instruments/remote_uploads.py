@@ -4,7 +4,8 @@ On remote-backed storage each data node is asked once a second for the uploads o
 (``_remotestore/stats?local=true``), and every five seconds for what its clients counted of their requests
 (``_nodes/_local/stats/repositories``), over the direct path, which no fault touches; when a phase begins or ends at
 once. A node that does not answer within 1.5 s is given up; its next answer reaches back over the gap. A shard that a
-node gets anew counts from 0 there, and so does a process.
+node gets anew counts from 0 there, and so does a process: a node whose answer before is more than three seconds old is
+asked for how long its process has been running.
 
 Lines of ``history/remote_uploads.jsonl``, ``t`` in CLOCK_MONOTONIC ns when the answer was there, with ``node`` and
 ``seconds`` since its answer before (0: it is the first, and nothing is known of what grew). Kind ``uploads``:
@@ -25,6 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import urllib3
+
 from chaos.base import text
 from chaos.checks.check import Check
 from chaos.checks.headroom import data_nodes
@@ -37,7 +40,9 @@ from chaos.definitions import Experiment
 from chaos.history.writer import Broken, EventWriter
 from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.polling import Polling
-from chaos.opensearch.remote_store import REQUESTS, Upload, requests, uploads, uploads_path
+from chaos.opensearch.remote_store import REQUESTS, UPTIME, Upload, requests, uploads, uploads_path, uptime
+from chaos.opensearch.rest import UNREADABLE
+from chaos.opensearch.reused import Reused
 
 FILE = "remote_uploads.jsonl"
 UPLOADS, ASKED = "uploads", "requests"
@@ -48,6 +53,8 @@ REACH = 3 * PERIOD_SECONDS
 """For so long a look at the lag speaks: two may be missed."""
 COVERED = 0.8
 """The share of a phase that must be known of a node."""
+SILENT_SECONDS = 3.0
+"""A node whose answer before is older may be another process by now; none begins in less."""
 AROUND_SECONDS = 1.0
 """An answer may reach back so far beyond the begin of a phase, and what grew counts to it."""
 
@@ -87,6 +94,7 @@ class Uploads(Observer):
     def __init__(self, lab: Cluster, indices: Callable[[], Sequence[str]], file: Path, broken: Broken) -> None:
         """``indices``: those that are kept in the store, when it starts."""
         self._lab, self._indices, self._file, self._broken = lab, indices, file, broken
+        self._asking = Reused(lab)
         self._data = {node.name for node in lab.topology.data_nodes}
         self._before: dict[tuple[str, str], tuple[float, Mapping[Any, Mapping[str, int]]]] = {}
         self._lock = threading.Lock()
@@ -114,6 +122,7 @@ class Uploads(Observer):
     def stop(self, *, patient: bool = True) -> None:
         ended = [poll.stop(once_more=patient) for poll in self._polls]
         if any(ended) and self._events is not None:
+            self._asking.end()
             self._events.close()
 
     def _uploaded(self, node: str, body: Any) -> None:
@@ -128,11 +137,24 @@ class Uploads(Observer):
         with self._lock:
             before, self._before[kind, node] = self._before.get((kind, node)), (moment, now)
         seconds = 0.0 if before is None else moment - before[0]
-        grew = {} if before is None else grown(before[1], now)
+        grew = {} if before is None else grown({} if self._is_another(node, seconds) else before[1], now)
         assert self._events is not None
         fields: dict[str, Any] = more | ({"grew": grew} if grew else {})
         with suppress(OSError):  # the run has been told (``broken``), and ends
             self._events.write(kind, node=node, seconds=round(seconds, 3), **fields)
+
+    def _is_another(self, node: str, seconds: float) -> bool:
+        """Whether a node is another process than so many seconds ago, as far as it says."""
+        if seconds <= SILENT_SECONDS:
+            return False
+        client = self._asking.client(node, timeout=TIMEOUT_SECONDS)
+        try:
+            status, body = client.request("GET", UPTIME)
+            return status == 200 and uptime(body) < seconds
+        except (urllib3.exceptions.HTTPError, *UNREADABLE):
+            return False
+        finally:
+            client.close()
 
 
 # -- judging -----------------------------------------------------------------------------------------

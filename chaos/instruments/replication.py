@@ -13,7 +13,8 @@ its process lives, and is asked for that right after.
 A line of ``history/replication.jsonl``, ``t`` in CLOCK_MONOTONIC ns when the answer was there, kind ``behind``:
 ``replicas`` (of how many there was a row), ``seconds``, ``checkpoints`` and ``bytes`` (each the largest of all
 replicas), and ``index``, ``shard`` and ``node`` of the one whose ``seconds`` are the largest; null without a row.
-And kind ``rejected``: ``nodes``, the count of each node that answered, by its name.
+And kind ``rejected``: by the name of each node that answered its count (``nodes``), and for how many ms its process
+had been running (``up``; not in records of before, in which only a count that fell shows another process).
 """
 
 from __future__ import annotations
@@ -29,11 +30,13 @@ from typing import Any, TypeVar
 import urllib3
 
 from chaos.base import text
+from chaos.checks import evidence
 from chaos.checks.check import Check
 from chaos.checks.instrument import Begins, Context, Ends, Event, Instrument, Observer, Trial
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.record import SECOND, SEGMENT, Record, Span
 from chaos.checks.section import Curve, Row, Section
+from chaos.checks.spent import SAME_SECONDS
 from chaos.checks.words import Words
 from chaos.definitions import Experiment
 from chaos.history.writer import Broken, EventWriter
@@ -49,7 +52,7 @@ BEHIND, REJECTED = "behind", "rejected"
 PERIOD_SECONDS, TIMEOUT_SECONDS = 1.0, 2.5
 NODE_SECONDS = 1
 """How long the node that is asked waits for each of the others."""
-BYTES, NODE_BYTES = 320, 20
+BYTES, NODE_BYTES = 320, 40
 """Of a look, and for each node beside that."""
 REACH = 3 * PERIOD_SECONDS
 """For so long a look speaks: two may be missed."""
@@ -115,7 +118,7 @@ class Replication(Observer):
             else:
                 self._write(BEHIND, **worst(seen))
                 if (counted := self._ask(node, f"{REJECTIONS}&timeout={NODE_SECONDS}s", rejections)) is not None:
-                    self._write(REJECTED, nodes=counted)
+                    self._write(REJECTED, nodes=counted.nodes, up=counted.up)
             self._over.wait(max(0.1, PERIOD_SECONDS - (time.monotonic() - began)))
 
     def _write(self, kind: str, **fields: Any) -> None:
@@ -216,12 +219,15 @@ def _measure(record: Record, span: Span, what: str) -> Measure:
 @dataclass(frozen=True)
 class Counted:
     """One answer about rejected writes. ``t`` in ns; ``more``: how many were rejected since the answer before;
-    ``nodes``: how many spoke; ``grew``: for each node that rejected some, since when (ns) and how many."""
+    ``nodes``: how many spoke; ``grew``: for each node that rejected some, since when (ns) and how many; ``unheard``:
+    nodes that are another process than before, each with the time (ns) in which the one before may have rejected more:
+    from its last answer until its end, or until the next one began where its end is not known."""
 
     t: int
     more: int
     nodes: int
     grew: tuple[tuple[int, int], ...] = ()
+    unheard: tuple[tuple[str, int, int], ...] = ()
 
     def unsure_of(self, edge: int) -> int:
         """How many of them may have been rejected before a moment, because a node had been silent for long then."""
@@ -229,24 +235,42 @@ class Counted:
 
 
 def counts(record: Record) -> list[Counted]:
-    """How many more writes were rejected from one answer to the next. A node whose count is smaller than before has
-    been started again, and counts anew; what was rejected before the first answer is no run's of ours."""
+    """How many more writes were rejected from one answer to the next. A node that began after its last answer, or whose
+    count is smaller than then, is another process, and counts anew; what was rejected before the first answer is no
+    run's of ours."""
     found = []
-    before: dict[str, tuple[int, int]] = {}
+    before: dict[str, tuple[int, int, int | None]] = {}
+    ended = evidence.ended(record)
     lines = [
         line for line in record.lines(FILE) if line.get("kind") == REJECTED and isinstance(line.get("nodes"), dict)
     ]
     for line in sorted(lines, key=lambda line: int(line["t"])):
         now = {str(node): int(count) for node, count in line["nodes"].items() if isinstance(count, int)}
-        t = int(line["t"])
-        grew = []
+        t, up = int(line["t"]), line.get("up") or {}
+        grew: list[tuple[int, int]] = []
+        unheard: list[tuple[str, int, int]] = []
         for node, count in now.items():
+            began = t - up[node] * 1_000_000 if isinstance(up.get(node), int) else None
             if node in before:
-                since, was = before[node]
-                grew.append((since, count - (was if count >= was else 0)))
-        found.append(Counted(t, sum(more for _, more in grew), len(now), tuple(each for each in grew if each[1])))
-        before |= {node: (t, count) for node, count in now.items()}
+                since, was, first = before[node]
+                late = began is not None and first is not None and began - first >= SAME_SECONDS * SECOND
+                if late or count < was:
+                    start = since if began is None else max(since, began)
+                    gone = evidence.ended_between(ended, node, since, start)
+                    unheard.append((node, since, start if gone is None else gone))
+                    since, was = start, 0
+                grew.append((since, count - was))
+            before[node] = t, count, began
+        more = sum(each for _, each in grew)
+        found.append(Counted(t, more, len(now), tuple(each for each in grew if each[1]), tuple(unheard)))
     return found
+
+
+def _replaced(every: Sequence[Counted], span: Span) -> list[str]:
+    """The nodes of which a process ended in a phase, or may have, and was not heard for long before."""
+    around = int(AROUND_SECONDS * SECOND)
+    unheard = [stretch for each in every for stretch in each.unheard]
+    return sorted({node for node, a, b in unheard if a < span.end and span.start < b and b - a > around})
 
 
 def rejected(record: Record, span: Span) -> Measure:
@@ -263,6 +287,8 @@ def rejected(record: Record, span: Span) -> Measure:
     whole = sum(each.nodes >= nodes for each in inside) / len(inside) if inside else 0.0
     gaps = [] if known >= COVERED else [f"only {text.percent(min(1.0, known))} of this phase are known"]
     gaps += [] if whole >= COVERED or not inside else [f"of all {nodes} nodes {text.percent(whole)} of the looks speak"]
+    if replaced := _replaced(every, span):
+        gaps.append(f"what {text.listed(replaced)} rejected last, before another process took over, is not known")
     gaps += [f"{early} more may be of this phase or of the one before"] if early else []
     gaps += [f"{late} more may be of this phase or of a later one"] if late else []
     says = f"by the nodes' own counts, in {text.plural(len(inside), 'look')}"
@@ -428,8 +454,10 @@ def _lines(seconds: float, size: int, rejected: int = 0, checkpoints: int = 2) -
         found: list[Event] = []
         for number, t in enumerate(range(start, end + 1, int(PERIOD_SECONDS * SECOND))):
             behind = {"replicas": 6, "seconds": seconds, "checkpoints": checkpoints, "bytes": size}
-            counted = dict.fromkeys(("a-data", "b-data", "c-data"), 7 + number * rejected)
-            found += [{"t": t, "kind": BEHIND, **behind, **where}, {"t": t, "kind": REJECTED, "nodes": counted}]
+            nodes = ("a-data", "b-data", "c-data")
+            counted: Event = {"nodes": dict.fromkeys(nodes, 7 + number * rejected)}
+            counted["up"] = dict.fromkeys(nodes, t // 1_000_000)
+            found += [{"t": t, "kind": BEHIND, **behind, **where}, {"t": t, "kind": REJECTED, **counted}]
         return found
 
     return lines

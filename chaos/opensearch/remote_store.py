@@ -156,6 +156,16 @@ def _under_way(total: Mapping[str, Any]) -> int:
     return max(0, started - succeeded - failed)
 
 
+UPTIME = "/_nodes/_local/stats/jvm?filter_path=nodes.*.jvm.uptime_in_millis"
+"""Where a node says for how long its process has been running."""
+
+
+def uptime(answer: Mapping[str, Any]) -> float:
+    """In seconds. Raises one of :data:`chaos.opensearch.rest.UNREADABLE`."""
+    (own,) = answer["nodes"].values()
+    return int(own["jvm"]["uptime_in_millis"]) / 1000
+
+
 def requests(answer: Mapping[str, Any]) -> dict[str, int]:
     """What a node has counted, of all its repositories and operations together (:data:`COUNTED`).
 

@@ -61,17 +61,28 @@ def path(indices: Collection[str]) -> str:
 
 
 REJECTIONS = (
-    "/_nodes/stats/segment_replication_backpressure?filter_path=nodes.*.name,nodes.*.segment_replication_backpressure"
+    "/_nodes/stats/jvm,segment_replication_backpressure?filter_path=nodes.*.name,nodes.*.jvm.uptime_in_millis,"
+    "nodes.*.segment_replication_backpressure"
 )
 """Where each node says how many requests it has rejected since its start, because replicas were too far behind."""
 
 
-def rejections(answer: Mapping[str, Any]) -> dict[str, int]:
-    """Node → how many requests it has rejected. Raises one of :data:`chaos.opensearch.rest.UNREADABLE`."""
-    found = {}
+@dataclass(frozen=True)
+class Rejections:
+    """By node how many requests it has rejected since its process began, and for how many ms that has been running."""
+
+    nodes: Mapping[str, int]
+    up: Mapping[str, int]
+
+
+def rejections(answer: Mapping[str, Any]) -> Rejections:
+    """What an answer says. Raises one of :data:`chaos.opensearch.rest.UNREADABLE`."""
+    nodes, up = {}, {}
     for node in answer["nodes"].values():
-        found[str(node["name"])] = int(node["segment_replication_backpressure"]["total_rejected_requests"])
-    return found
+        name = str(node["name"])
+        nodes[name] = int(node["segment_replication_backpressure"]["total_rejected_requests"])
+        up[name] = int(node["jvm"]["uptime_in_millis"])
+    return Rejections(nodes, up)
 
 
 def parse(rows: Iterable[Mapping[str, Any]]) -> list[Lag]:

@@ -22,7 +22,7 @@ from chaos.checks.record import SECOND, Record
 from chaos.history import History
 from chaos.instruments import remote_uploads as module
 from chaos.instruments.remote_uploads import ASKED, FILE, UPLOADS, furthest, grown
-from chaos.opensearch.remote_store import REQUESTS, requests, uploads, uploads_path
+from chaos.opensearch.remote_store import REQUESTS, UPTIME, requests, uploads, uploads_path
 from chaos.report.page import render_html
 
 PRIMARY: dict[str, Any] = {
@@ -145,8 +145,11 @@ class Storing(FakeCluster):
         super().__init__("3az-remote-store")
         self.asked: list[tuple[str, str]] = []
         self.silent: set[str] = set()
+        self.up = 3_600_000
 
     def answer(self, node: str, method: str, path: str, body: Any) -> tuple[int, Any]:
+        if path == UPTIME:
+            return 200, {"nodes": {"x": {"jvm": {"uptime_in_millis": self.up}}}}
         if not path.startswith(("/_remotestore/stats", REQUESTS)):
             return super().answer(node, method, path, body)
         self.asked.append((node, path))
@@ -184,6 +187,28 @@ def test_every_data_node_is_asked_about_the_loads_indices_and_what_grew_is_writt
     assert all(line["lag"] == 1.25 and line["primaries"] == 2 for line in mine)
     asked = [line for line in lines if line["kind"] == ASKED]
     assert asked and all("grew" not in line for line in asked)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "up", "grew"),
+    [(20.0, 8_000, 5), (20.0, 90_000, 2), (20.0, None, 2), (1.0, 0, 2)],
+    ids=["another process", "the same", "it does not say", "answered a second ago"],
+)
+def test_a_process_that_began_since_counts_from_nothing_although_it_counts_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, up: int | None, grew: int
+) -> None:
+    """A node has counted 3 when it is last heard, and 5 when it is heard again."""
+    cluster, now = Storing(), [100.0]
+    cluster.up = up  # type: ignore[assignment]
+    watch = module.Uploads(cluster, lambda: ("chaos",), tmp_path / FILE, pytest.fail)  # type: ignore[arg-type]
+    watch._events = module.EventWriter(tmp_path / FILE, pytest.fail)
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    watch._write(UPLOADS, "b-data", {("chaos", 1): {"translog": 3}})
+    now[0] += seconds
+    watch._write(UPLOADS, "b-data", {("chaos", 1): {"translog": 5}})
+    watch._events.close()
+    first, second = [json.loads(line) for line in (tmp_path / FILE).read_text().splitlines()]
+    assert "grew" not in first and (second["grew"], second["seconds"]) == ({"translog": grew}, seconds)
 
 
 def test_without_an_index_in_a_store_no_node_is_asked(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ class Copying(FakeCluster):
     def answer(self, node: str, method: str, path_: str, given: Any) -> tuple[int, Any]:
         if path_.startswith(REJECTIONS):
             rejected = {"segment_replication_backpressure": {"total_rejected_requests": 3}}
-            return 200, {"nodes": {"x": {"name": "a-data", **rejected}}}
+            return 200, {"nodes": {"x": {"name": "a-data", "jvm": {"uptime_in_millis": 60_000}, **rejected}}}
         if path_.startswith("/_cat/segment_replication/"):
             self.asked.append((node, path_))
             return (503, {}) if node in self.silent else (200, [row("b-data", 1, 40_000, 2_500)])
@@ -75,6 +75,7 @@ def test_only_indices_of_segment_replication_are_asked_about(tmp_path: Path, mon
     behind, rejected = ([line for line in lines if line["kind"] == kind] for kind in (BEHIND, REJECTED))
     assert behind and rejected and len(lines) == len(behind) + len(rejected)
     assert all(line["seconds"] == 2.5 for line in behind) and all(line["nodes"] == {"a-data": 3} for line in rejected)
+    assert all(line["up"] == {"a-data": 60_000} for line in rejected)
 
 
 def test_nothing_is_begun_where_no_index_copies_segments(tmp_path: Path) -> None:
@@ -187,6 +188,43 @@ def test_a_node_that_was_started_again_counts_from_nothing() -> None:
 
     record = counting(restarted, 0)
     assert sum(each.more for each in counts(record)) == 5 * (len(counts(record)) - 31)
+
+
+@pytest.mark.parametrize(
+    ("up", "ended", "number", "bound"),
+    [
+        (True, None, 12, Bound.AT_LEAST),
+        (True, 39.5, 12, Bound.EXACT),
+        (False, None, 5, Bound.EXACT),
+    ],
+    ids=["its end is not known", "its end is proven", "a record of before"],
+)
+def test_a_node_that_is_another_process_counts_from_nothing_although_it_counts_more(
+    monkeypatch: pytest.MonkeyPatch, up: bool, ended: float | None, number: int, bound: Bound
+) -> None:
+    """c-data has counted 7 when it is last heard, and its next process 12 when it is first heard."""
+
+    def restarted(lines: list[dict[str, Any]]) -> None:
+        for place, line in enumerate(lines):
+            if 40 <= place < 43:
+                del line["nodes"]["c-data"], line["up"]["c-data"]
+            elif place >= 43:
+                line["nodes"]["c-data"], line["up"]["c-data"] = 12, 1_000 * (place - 42)
+            if not up:
+                del line["up"]
+
+    record = counting(restarted, 0)
+    begin = record.lines(FILE)[0]["t"]
+    proven = {} if ended is None else {"c-data": [begin + round(ended * SECOND)]}
+    monkeypatch.setattr(module.evidence, "ended", lambda record: proven)
+    (span,) = [span for span in record.spans if span.holds(begin + 43 * SECOND)]
+    assert span.holds(begin + 39 * SECOND)
+    found = rejected(record, span)
+    assert (found.value, found.bound) == (number, bound)
+    assert ("before another process took over" in found.says) is (bound is Bound.AT_LEAST)
+    assert sum(each.more for each in counts(record)) == number
+    others = [rejected(record, each) for each in record.spans if each != span]
+    assert {(each.value, each.bound) for each in others} == {(0.0, Bound.EXACT)}
 
 
 def test_what_a_node_that_is_not_heard_rejects_is_not_known() -> None:
