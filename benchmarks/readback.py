@@ -102,8 +102,8 @@ def _with_numbers(n: int) -> bytes:
     numbers = WORKLOAD.numbers(write_id(n))
     seq, group, check = (numbers[name] for name in WORKLOAD.fields)
     return (
-        b'{"_id":"w-%d","_seq_no":%d,"_primary_term":1,"fields":{"check":[%d],"group":[%d],"seq":[%d]},"sort":[%d,%d]}'
-        % (n, n, check, group, seq, seq, check)
+        b'{"_id":"w-%d","_seq_no":%d,"_primary_term":1,"fields":{"check":[%d],"group":[%d],"seq":[%d]},'
+        b'"sort":[%d,%d,%d]}' % (n, n, check, group, seq, seq, check, n)
     )
 
 

@@ -456,7 +456,7 @@ def _lines(seconds: float, size: int, rejected: int = 0, checkpoints: int = 2) -
             behind = {"replicas": 6, "seconds": seconds, "checkpoints": checkpoints, "bytes": size}
             nodes = ("a-data", "b-data", "c-data")
             counted: Event = {"nodes": dict.fromkeys(nodes, 7 + number * rejected)}
-            counted["up"] = dict.fromkeys(nodes, 60_000 + (t - start) // 1_000_000)
+            counted["up"] = dict.fromkeys(nodes, t // 1_000_000)
             found += [{"t": t, "kind": BEHIND, **behind, **where}, {"t": t, "kind": REJECTED, **counted}]
         return found
 

@@ -71,8 +71,10 @@ def test_a_document_whose_content_another_has_before_it_at_a_pages_end_is_there(
     ours = [f"w-{n}" for n in range(5)]
     again = Document.of("w-2")
     again.id = "w-2-again"
-    read = listed(FakeCopy([again, *map(Document.of, ours)]), ours, 3, at_once=at_once)
+    copy = FakeCopy([again, *map(Document.of, ours)])
+    read = listed(copy, ours, 3, at_once=at_once)
     assert read.ids == {*ours, "w-2-again"} and read.surplus == 0
+    assert not [body for body in copy.asked if "ids" in body.get("query", {}) and body.get("docvalue_fields")]
     assert compare([read], ours, 1, 1024)["lost"] == []
 
 
