@@ -99,9 +99,11 @@ class FakeCopy:
         return {**hit, "matched_queries": names} if names else hit
 
 
-def _place(numbered: tuple[int, Document], order: list[str]) -> tuple[int, ...]:
+def _place(numbered: tuple[int, Document], order: list[dict[str, Any]]) -> tuple[int, ...]:
     number, document = numbered
-    return tuple(number if name == "_seq_no" else document.values.get(name, 2**63 - 1) for name in order)
+    assert all(list(field.values()) == [{"missing": "_last"}] for field in order)
+    names = [name for field in order for name in field]
+    return tuple(number if name == "_seq_no" else document.values.get(name, 2**63 - 1) for name in names)
 
 
 def _name(query: dict[str, Any]) -> str | None:
