@@ -290,12 +290,12 @@ def lines(
     return tuple(expectation(each, None) for each in found)
 
 
-def _as_in_yaml(
-    found: Sequence[ExpectationFile], topology: Topology, operations: Collection[str]
-) -> Iterator[Problem]:
+def _as_in_yaml(found: Sequence[ExpectationFile], topology: Topology, operations: Collection[str]) -> Iterator[Problem]:
     """What would be wrong with these lines in an experiment that has this load, and no more."""
     if not found:
         return
+    if not operations:
+        raise InvalidInput("expect of a load that neither reads nor writes", remedy="give it read or write")
     loads = {name: {"rate": "1/s", "good": "ok within 1s"} for name in operations}
     bare = {"apiVersion": API_VERSION, "name": "test", "topology": topology.name, "phases": {"test": {"for": "1s"}}}
     file = GRAMMAR.experiment_file.model_validate({**bare, "load": loads, "expect": found})

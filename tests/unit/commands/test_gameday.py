@@ -147,7 +147,7 @@ def test_an_alert_is_expected_of_an_experiment_and_a_phase_that_the_day_has(
     line = next(n for n, text in enumerate(file.read_text().splitlines(), 1) if text.startswith("alerts:"))
     message = refused.value.message
     assert says in message and re.search(rf"staging\.yaml:{line}:\d+: ", message), message
-    with pytest.raises(InvalidInput, match="the day has no experiment|no fault of one begins"):
+    with pytest.raises(InvalidInput, match=r"the day has no experiment|no fault of one begins"):
         gameday_hands.TargetHands(load_gameday(file), tmp_path / "reports").plans()  # before the cluster is asked
 
 
