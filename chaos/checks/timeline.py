@@ -25,12 +25,12 @@ OWN_SAMPLE = SECOND // 20
 
 
 def sampled(record: Record) -> tuple[int, ...]:
-    """When somebody answered the sampler (ns)."""
+    """When a node answered the sampler (ns)."""
     return tuple(int(event["t"]) for event in record.of_kind("sample") if int(event.get("ok") or 0) > 0)
 
 
 def answered(sampled: Sequence[int], start: int, end: int) -> bool:
-    """Whether anybody answered from the event at ``start``, its own sample included, to before that at ``end``. Records
+    """Whether a node answered from the event at ``start``, its own sample included, to before that at ``end``. Records
     of before have an event without a leader where no node had answered, which says nothing of the cluster."""
     place = bisect.bisect_left(sampled, start - OWN_SAMPLE)
     return place < len(sampled) and sampled[place] < end - OWN_SAMPLE

@@ -300,7 +300,7 @@ class Sampler(Observer, ClusterSight, ClusterViews):
             ClusterStatus(status=status).write(self._events)
             self._status = status
         leader = best.leader if best else None
-        if seen and leader != self._leader:  # where no node answers, nobody says that there is none
+        if seen and leader != self._leader:  # a look that no node answers says nothing of it
             ClusterLeader(leader=leader).write(self._events)
             self._leader = leader
         if best is None:

@@ -86,7 +86,7 @@ class Notes:
         self._cluster, self.index = cluster, index
 
     def exists(self) -> bool:
-        """Raises LabError when nobody says, or what is said cannot be believed: a manager that was elected a moment ago
+        """Raises LabError when no node answers, or none can be believed: a manager that was elected a moment ago
         hides every index until it has read its state."""
         if self._is_there():
             return True
@@ -97,7 +97,7 @@ class Notes:
             raise LabError(says, remedy=error.remedy) from error
 
     def _is_there(self) -> bool:
-        """By the word of whoever is elected."""
+        """By the word of one node, the elected manager where there is one."""
         status, answer = _ask(self._cluster, "GET", f"/{self.index}/_settings?expand_wildcards=all")
         if status not in (200, 404):
             raise LabError(f"asking for the index {self.index} answered {status}: {str(answer)[:300]}")
