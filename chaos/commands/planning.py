@@ -65,7 +65,9 @@ def validate(
         if kind == "workload":
             return f"workload {load_workload(file).name}"
         if kind == "gameday":
-            return f"game day {load_gameday(file).name}, as far as its file tells; use: opensearch-chaos gameday validate"
+            return (
+                f"game day {load_gameday(file).name}, as far as its file tells; use: opensearch-chaos gameday validate"
+            )
         if kind == "rules":
             return text.plural(len(load_rules(file)), "alert rule")
         if kind == "campaign":

@@ -139,7 +139,9 @@ def test_of_a_store_that_is_a_folder_nodes_count_no_request(tmp_path: Path) -> N
     file.write_text(EXPERIMENT.format(lines="  - {store.upload_failures: 0}").replace("3az-standby", "3az-remote-fs"))
     load_experiment(file)
     file.write_text(EXPERIMENT.format(lines="  - {store.retries: 0}").replace("3az-standby", "3az-remote-fs"))
-    with pytest.raises(InvalidInput, match=r"store\.retries is of an object store, and topology 3az-remote-fs has none"):
+    with pytest.raises(
+        InvalidInput, match=r"store\.retries is of an object store, and topology 3az-remote-fs has none"
+    ):
         load_experiment(file)
 
 

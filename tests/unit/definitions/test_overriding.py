@@ -200,7 +200,9 @@ def test_a_wrong_value_is_told_of_the_option_and_of_no_line_of_the_file(load: Lo
     assert len(says.splitlines()) == 1
 
 
-@pytest.mark.parametrize("value", ["!!int abc", "0x_", "!!bool maybe", "9" * 5000, "[" * 2000], ids=lambda text: text[:9])
+@pytest.mark.parametrize(
+    "value", ["!!int abc", "0x_", "!!bool maybe", "9" * 5000, "[" * 2000], ids=lambda text: text[:9]
+)
 def test_a_value_that_cannot_be_read_is_told_of_the_option(load: Load, value: str) -> None:
     said = refused(load, f"seed={value}")
     assert said.startswith(f"--set seed={value}: ") and ("cannot read" in said or "more than 100 levels" in said)

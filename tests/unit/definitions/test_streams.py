@@ -226,7 +226,11 @@ def test_ids_may_differ_between_indices(tmp_path: Path) -> None:
         ("workload: logs", "workload: log", "8:24: workload: expected "),
         ("number_of_shards: 2", "number_of_replicas: 7", "number_of_replicas 7 makes 8 copies of a shard"),
         ("number_of_shards: 2", "number_of_shards: 0", "8:74: number_of_shards: expected a whole number from 1, got 0"),
-        ("number_of_shards: 2", "number_of_replicas: '7'", "number_of_replicas: expected a whole number from 0, got '7'"),
+        (
+            "number_of_shards: 2",
+            "number_of_replicas: '7'",
+            "number_of_replicas: expected a whole number from 0, got '7'",
+        ),
         ("number_of_shards: 2", "index.number_of_replicas: -1", "expected a whole number from 0, got -1"),
         ("number_of_shards: 2", "codec: default", "8:72: codec and index.codec are one setting: expected it once"),
         ("operation: get", "operation: search, queries: [facets]", 'there is no query "facets"'),
