@@ -82,6 +82,7 @@ class Board:
     def get(self, id: str) -> Doc | None:
         status, answer = self._ask("GET", f"/{self.index}/_doc/{id}")
         if status == 404:
+            self._notes.refuse_hidden(answer)
             return None
         with reading(f"{id} in {self.index}"):
             if status != 200:
@@ -126,6 +127,7 @@ class Board:
         """All documents whose ids begin so, as they were at the last refresh, which is asked for."""
         status, answer = self._ask("POST", f"/{self.index}/_refresh")
         if status == 404:
+            self._notes.refuse_hidden(answer)
             return {}
         if status != 200:
             raise LabError(f"refreshing {self.index} answered {status}: {str(answer)[:300]}")

@@ -103,6 +103,13 @@ class Notes:
             raise LabError(f"asking for the index {self.index} answered {status}: {str(answer)[:300]}")
         return status == 200
 
+    def refuse_hidden(self, answer: Any) -> None:
+        """Raises LabError where a 404 says that there is no index, and there is one or that cannot be known now."""
+        if isinstance(answer, dict) and answer.get("found") is False:
+            return  # of the document alone
+        if self.exists():
+            raise LabError(f"the index {self.index} is there, and a moment ago it was said not to be: ask once more")
+
     @property
     def _replicas(self) -> int:
         """One copy in each zone."""
@@ -144,6 +151,7 @@ class Notes:
         """Which run is under way; None: none. Raises LabError when that cannot be read."""
         status, answer = _ask(self._cluster, "GET", f"/{self.index}/_doc/{LOCK}", seconds=seconds)
         if status == 404:
+            self.refuse_hidden(answer)
             return None
         with reading(f"the lock in {self.index}"):
             if status != 200:
@@ -243,6 +251,7 @@ class Notes:
         """By run what is written down and not undone, last first. Raises NotesGone or LabError."""
         status, answer = _ask(self._cluster, "POST", f"/{self.index}/_refresh")
         if status == 404:
+            self.refuse_hidden(answer)
             raise NotesGone(f"the index {self.index} is gone, and with it what says what is to be undone")
         if status != 200:
             raise LabError(f"refreshing the notes answered {status}: {str(answer)[:300]}")

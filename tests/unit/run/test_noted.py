@@ -20,11 +20,12 @@ from chaos.base.paths import STATE_VARIABLE, ProcessIdentity, write_json
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import undo_entries
 from chaos.faults.moves import Move, Reversible
+from chaos.gamedays.board import Board
 from chaos.history.controllers import LEDGER as CONTROLLERS
 from chaos.history.controllers import NOTHING, SILENT_SECONDS
 from chaos.instruments.controllers import BEAT_SECONDS
 from chaos.run import commanding, keeper, noted, recovering_on
-from chaos.run.noted import FORGET, HOLDERS, NotedLedger, Notes, opening
+from chaos.run.noted import FORGET, HOLDERS, NotedLedger, Notes, NotesGone, opening
 from chaos.run.on_target import LEASE_SECONDS, refused_beside
 from chaos.targets.existing.target import folder_of, unreached
 
@@ -286,6 +287,28 @@ def test_while_a_manager_hides_the_notes_nothing_counts_as_undone_or_given_back(
     with pytest.raises(LabError, match=unknown):
         opening(Notes(recovering, INDEX), "run-2")  # type: ignore[arg-type]
     assert recovering.documents == before
+
+
+def test_what_a_hidden_index_holds_is_not_said_to_be_absent(
+    cluster: WithDocuments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stop, a hold, or the lock of another run."""
+    monkeypatch.setattr(noted, "SECONDS", 0.05)
+    notes, board = Notes(cluster, INDEX), Board(cluster, INDEX)  # type: ignore[arg-type]
+    assert notes.lock() is None and board.get("gameday-stop") is None and board.every("gameday") == {}
+    with pytest.raises(NotesGone):
+        notes.standing()
+    opened(cluster, tmp_path)
+    held = notes.lock()
+    assert held is not None and board.get("gameday-stop") is None
+    hide(cluster, 10**6)
+    for ask in (notes.lock, notes.standing, lambda: board.get("gameday-stop"), lambda: board.every("gameday")):
+        with pytest.raises(LabError, match="cannot be known now"):
+            ask()
+    hide(cluster, 1)
+    with pytest.raises(LabError, match="is there, and a moment ago it was said not to be: ask once more"):
+        notes.lock()
+    assert notes.lock() == held
 
 
 # ---- the keeper ----------------------------------------------------------------------------------------------
