@@ -107,8 +107,8 @@ def requests(
 
 
 def priced(experiment: Experiment, target: Existing) -> str | None:
-    """What AWS would ask for an experiment's faults by FIS at most, whoever is elected; None: none is FIS's. Asks
-    nobody."""
+    """What AWS would ask for an experiment's faults by FIS at most, whichever node is elected; None: none is FIS's.
+    Sends no request."""
     from chaos.aws.price import Price, price, total
     from chaos.run import plan
     from chaos.targets.existing.fis import Fis, Instance

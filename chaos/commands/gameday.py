@@ -439,7 +439,7 @@ def _on_record(day: GameDay, reason: str, cleared: list[str]) -> None:
 
 
 def _of_dead(day: GameDay, board: Board) -> list[tuple[str, Callable[[], object]]]:
-    """What days left that never ended, in words, and how it is cleared once it is seen that nobody holds the lock: that
+    """What days left that never ended, in words, and how it is cleared once it is seen that the lock is free: that
     they are over is said of them, and what a drill of theirs left is taken away."""
     from chaos.gamedays import drill
     from chaos.gamedays.board import day_id, days_of

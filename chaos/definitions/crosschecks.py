@@ -46,6 +46,7 @@ from chaos.definitions.topology import (
     check_copies,
     check_index,
     check_weights,
+    short_names,
     unknown_zone,
     with_settings,
 )
@@ -149,6 +150,8 @@ def _operations(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
     declared = grammar.declared(workload)
     for name, given in file.load.every.items():
         where = file.load.place(name)
+        kind = given.operation or (declared[name].usual if name in declared else "")
+        request = declared[name].requests.get(kind) if name in declared else None
         if name not in declared and name in file.load.streams:
             of = grammar.streams[name].workload if name in grammar.streams else None
             usual = [kind for kind in grammar.declared(of or workload).values() if kind.name not in grammar.streams]
@@ -163,12 +166,11 @@ def _operations(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
             expected = " or ".join(declared[name].requests)
             says = f'in the workload {workload} a {name} is no "{given.operation}": expected {expected}'
             yield Problem((*where, "operation"), says)
-        elif declared[name].requests[given.operation or declared[name].usual] == "get" and not _before(file, name):
+        elif request == "get" and not _before(file, name):
             says = f"a {name} gets documents that are there before, and there are none: expected 1 or more"
             index = file.load.index_of(name)
             yield Problem(("load", "documents") if index is None else ("load", "indices", index, "documents"), says)
-        elif (declared[name].requests[given.operation or declared[name].usual] == "bulk") != (given.items is not None):
-            kind = given.operation or declared[name].usual
+        elif (request == "bulk") != (given.items is not None):
             if given.items is None:
                 says = f"a {kind} has several documents: expected items, the number in each, for example items: 500"
                 yield Problem(where, says, at_key=True)
@@ -183,25 +185,20 @@ def _operations(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
         elif given.retry is not None and given.items is None:
             says = "what is sent again is what was rejected of a bulk: expected operation: bulk, or no retry"
             yield Problem((*where, "retry"), says)
-        elif (declared[name].requests[given.operation or declared[name].usual] == "msearch") != (
-            given.searches is not None
-        ):
+        elif (request == "msearch") != (given.searches is not None):
             if given.searches is None:
                 says = "an msearch has several searches: expected searches, the number in each, for example searches: 5"
                 yield Problem(where, says, at_key=True)
             else:
                 says = "only an msearch has several searches: expected operation: msearch beside it, or no searches"
                 yield Problem((*where, "searches"), says)
-        elif (paged := declared[name].requests[given.operation or declared[name].usual] in PAGED) and (
-            given.pages is None or given.size is None
-        ):
-            kind = given.operation or declared[name].usual
+        elif request in PAGED and (given.pages is None or given.size is None):
             says = f"a {kind} goes through pages: expected pages and size, for example pages: 20, size: 100"
             yield Problem(where, says, at_key=True)
-        elif paged and (given.pages or 0) * (given.size or 0) > MOST_PAGED:
+        elif request in PAGED and (given.pages or 0) * (given.size or 0) > MOST_PAGED:
             says = f"{given.pages} pages of {given.size}: expected {MOST_PAGED} documents a read at most"
             yield Problem((*where, "pages"), says)
-        elif not paged and (given.pages is not None or given.size is not None):
+        elif request not in PAGED and (given.pages is not None or given.size is not None):
             says = (
                 "only a scroll or a point-in-time goes through pages: expected one of these as operation, or no pages"
             )
@@ -541,8 +538,7 @@ def _reindex(action: Reindex, state: _State, loc: Loc) -> Iterator[Problem]:
         yield Problem(loc, "the load's index was copied before, under the same name: expected one reindex", at_key=True)
     state.copied = True
     yield from check_index(action.settings, (*loc, "settings"))
-    named = {name.removeprefix("index."): value for name, value in action.settings.items()}
-    for problem in check_copies(with_settings(state.topology, named)):
+    for problem in check_copies(with_settings(state.topology, short_names(action.settings))):
         yield Problem((*loc, "settings"), problem.says)
 
 
@@ -554,7 +550,7 @@ def _on_index(action: OnIndex, state: _State, loc: Loc) -> Iterator[Problem]:
         if now is not None:
             yield Problem(where, f"the index {name} is made already: expected another name, or index_delete before")
         yield from check_index(action.settings, (*loc, "settings"))
-        whole = with_settings(state.topology, {key.removeprefix("index."): v for key, v in action.settings.items()})
+        whole = with_settings(state.topology, short_names(action.settings))
         yield from (Problem((*loc, "settings"), each.says) for each in check_copies(whole))
         state.made[name] = "open"
         return

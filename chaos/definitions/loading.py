@@ -430,7 +430,7 @@ def _indices(
         source.add(topologies.check_index(given.settings, ("load", "indices", name, "settings")))
         if topology is None:
             continue
-        settings = {each.removeprefix("index."): value for each, value in given.settings.items()}
+        settings = topologies.short_names(given.settings)
         whole = topologies.with_settings(topologies.with_defaults(topology, wanted), settings)
         for each in topologies.check_copies(whole):
             source.add([Problem(("load", "indices", name), each.says, at_key=True)])

@@ -492,7 +492,7 @@ def resolve(file: TopologyFile, shown_as: str | None = None) -> Topology:
     weights = file.weights
     if file.standby is not None:
         weights = {zone: 0 if zone == file.standby else 1 for zone in file.zones}
-    index = {key.removeprefix("index."): value for key, value in file.settings.index.items()}
+    index = short_names(file.settings.index)
     return Topology(
         name=file.name,
         description=file.description,
@@ -663,6 +663,11 @@ def check_index(settings: Mapping[str, Any], loc: Loc) -> Iterator[Problem]:
         least = {"number_of_shards": 1, "number_of_replicas": 0}.get(key.removeprefix("index."))
         if least is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
             yield Problem((*loc, key), f"{key}: expected a whole number from {least}, got {value!r}")
+
+
+def short_names(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of an index by their names without ``index.``, which mean the same."""
+    return {name.removeprefix("index."): value for name, value in settings.items()}
 
 
 def named_twice(settings: Mapping[str, Any], loc: Loc) -> Iterator[Problem]:

@@ -34,7 +34,7 @@ from chaos.base.units import NORMAL_FORM, Duration, Malformed, PositiveDuration,
 from chaos.definitions.base import API_VERSION, OneOrMore, Strict
 from chaos.definitions.selectors import NAME
 from chaos.definitions.source import Loc, Problem, did_you_mean
-from chaos.definitions.topology import Setting, named_twice, setting
+from chaos.definitions.topology import Setting, named_twice, setting, short_names
 
 FIELD = r"[@A-Za-z][A-Za-z0-9_@-]*"
 """A field's name. It has no dot, for OpenSearch makes objects of those; its own begin with an underscore."""
@@ -748,11 +748,6 @@ def whole_mapping(given: _Common, mapping: Mapping[str, Any] | None) -> dict[str
     return {**mapping, "properties": {**own, **(mapping.get("properties") or {})}}
 
 
-def short(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by their short names."""
-    return {key.removeprefix("index."): value for key, value in settings.items()}
-
-
 def resolve(
     file: WorkloadFile,
     shown_as: str,
@@ -760,7 +755,7 @@ def resolve(
 ) -> WorkloadDefinition:
     """The workload that a valid file means."""
     mapping = file.mapping if template is None else template.mapping
-    settings = {**(template.settings if template is not None else {}), **short(file.settings)}
+    settings = {**(template.settings if template is not None else {}), **short_names(file.settings)}
     given = {name: getattr(file, name) for name in _Common.model_fields}
     return WorkloadDefinition(
         **{**given, "settings": settings},

@@ -29,6 +29,7 @@ from chaos.definitions.actions import (
     Weights,
 )
 from chaos.definitions.selectors import resolve_nodes
+from chaos.definitions.topology import short_names
 from chaos.faults.ledger import Entry, Ledger
 from chaos.faults.moves import Move, Reversible, is_open
 from chaos.history.events import ActionCommand, ActionDone
@@ -88,8 +89,7 @@ def reversible(action: ActionParams, lab: Lab, earlier: Sequence[Entry] = (), in
         return Reversible(Move("votes.include", ours.arguments), None)
     if isinstance(action, Reindex):
         copy = {"index": converted(index), "owner": administration.new_owner()}
-        settings = {name.removeprefix("index."): value for name, value in action.settings.items()}
-        made_of = {"source": index, "settings": settings, "within_seconds": float(action.within)}
+        made_of = {"source": index, "settings": short_names(action.settings), "within_seconds": float(action.within)}
         return Reversible(Move("index.convert", {**copy, **made_of}), Move("index.forget", copy))
     if isinstance(action, Reroute | RetryFailed):
         return Reversible(Move("cluster.reroute", {"retry_failed": isinstance(action, RetryFailed)}), None)
@@ -113,7 +113,7 @@ def _on_index(action: OnIndex, earlier: Sequence[Entry]) -> Reversible:
     """Raises FaultError for an index that this run has not made, or that is gone by now."""
     name = {"index": action.index}
     if isinstance(action, IndexCreate):
-        settings = {key.removeprefix("index."): value for key, value in action.settings.items()}
+        settings = short_names(action.settings)
         owned = {**name, "owner": administration.new_owner()}
         return Reversible(Move("index.create", {**owned, "settings": settings}), Move("index.delete", owned))
     ours = next((each.move.arguments for each in earlier if _made(each, action.index)), None)

@@ -248,7 +248,7 @@ class Lock:
         return made, began
 
     def _just_taken(self) -> InvalidInput:
-        """By whom is read once more; where nobody has it any more, it is not known to have been for this day."""
+        """By whom is read once more; where it is free again by now, it is not known to have been for this day."""
         held = self.board.get(LOCK)
         whose = "another machine" if held is None else _whose(held)
         return self._error(held, f"{whose} has just taken the lock of this cluster")

@@ -64,7 +64,7 @@ def test_each_leader_after_none_or_another_is_an_election(
 
 
 def test_the_same_manager_after_looks_that_no_node_answered_was_not_elected() -> None:
-    """Records of before have an event without a leader where nobody had been asked."""
+    """Records of before have an event without a leader where no node had answered."""
     assert measured((1, None), (3, "a-cm"), blind=4).value == 0
     assert measured((1, None), (3, "a-cm")).value == 1
     other = measured((1, None), (3, "b-cm"), (8, None), (9, "b-cm"), blind=4)

@@ -287,7 +287,7 @@ def test_resume_and_status_leave_another_game_day_whose_name_begins_alike(
     said = capsys.readouterr().out
     assert "day 2026-11-26: under way on vm" in said and "2026-11-19" not in said
     gameday.gameday_resume(file, "the runner was killed")
-    assert cluster.documents[other]["state"] == "under way", "nobody has said why that one may go on"
+    assert cluster.documents[other]["state"] == "under way", "no reason was given why that one may go on"
 
 
 def test_the_lock_of_a_drill_is_that_of_a_cluster_and_an_index(tmp_path: Path) -> None:

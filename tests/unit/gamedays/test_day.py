@@ -385,7 +385,7 @@ def test_a_day_whose_gates_took_long_begins_in_its_window_or_not_at_all(
     monkeypatch.setattr(days.Outside, "ready", late_guards)
     assert firing.fire() is Exit.USAGE and firing.hands.ran == []
     assert [each for each in firing.refused if "window" in each] == firing.refused and says in str(firing.refused)
-    assert [event for event, _ in firing.teller.told] == ["refused"], "nobody was told that it begins"
+    assert [event for event, _ in firing.teller.told] == ["refused"], "no begin was announced"
     assert day_id("staging", "2026-11-26") not in firing.cluster.documents
 
 
@@ -681,23 +681,25 @@ def test_of_two_guards_that_trip_the_worse_one_counts(firing: Firing, monkeypatc
     assert [line["by"] for line in firing.lines("stop")] == ["stop_file", "guard.users"]
 
 
+class Silent:
+    """A watch that sees no alert."""
+
+    def __init__(self, *given: Any) -> None: ...
+
+    def ready(self) -> str | None:
+        return None
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def seen(self) -> Any:
+        return days.AlertWatch
+
+
 def awaiting_alerts(folder: Path, cluster: WithDocuments, monkeypatch: pytest.MonkeyPatch) -> Firing:
     """A day whose one experiment passes, and which then waits for half a minute whether its alert resolves."""
-
-    class Watching:
-        def __init__(self, *given: Any) -> None: ...
-
-        def ready(self) -> str | None:
-            return None
-
-        def start(self) -> None: ...
-
-        def stop(self) -> None: ...
-
-        def seen(self) -> Any:
-            return None
-
-    monkeypatch.setattr(days, "AlertWatch", Watching)
+    monkeypatch.setattr(days, "AlertWatch", Silent)
     monkeypatch.setattr(days, "judged", lambda alerts, seen, moments: [])
     expected = {"name": "Down", "experiment": "one", "phase": "dead", "fires_within": "1ms", "resolves_within": "30s"}
     alerts = {"prometheus": "http://127.0.0.1:9", "expect": [expected]}
@@ -1006,9 +1008,9 @@ DRILLS: dict[str, tuple[Ran, Exit, str]] = {
     ),
     "error": (Ran(Exit.ERROR, True, "r", "the runner broke", undone_all=False), Exit.ERROR, "by itself: the runner"),
     "not stopped": (
-        Ran(Exit.PASS, True, "r", "nobody stopped it", undone_all=False),
+        Ran(Exit.PASS, True, "r", "no guard stopped it", undone_all=False),
         Exit.ABORTED,
-        "by itself: nobody stopped it",
+        "by itself: no guard stopped it",
     ),
 }
 
@@ -1076,19 +1078,6 @@ def test_the_file_s_day_is_over(tmp_path: Path, cluster: WithDocuments, approved
 def test_an_alert_that_stays_silent_is_a_weakness(
     tmp_path: Path, cluster: WithDocuments, approved: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Silent:
-        def __init__(self, *given: Any) -> None: ...
-
-        def ready(self) -> str | None:
-            return None
-
-        def start(self) -> None: ...
-
-        def stop(self) -> None: ...
-
-        def seen(self) -> Any:
-            return days.AlertWatch
-
     monkeypatch.setattr(days, "AlertWatch", Silent)
     heard: list[Any] = []
 

@@ -571,7 +571,7 @@ def test_a_copy_that_cannot_be_read_is_asked_again_before_it_is_unread(monkeypat
     assert not found["complete"] and "cannot connect" in found["reason"] and always.slept == [2.0, 5.0, 10.0]
 
 
-@pytest.mark.parametrize("led", [True, False], ids=["known where it went", "nobody leads"])
+@pytest.mark.parametrize("led", [True, False], ids=["known where it went", "no elected manager"])
 def test_a_copy_that_has_moved_meanwhile_is_read_where_it_went(monkeypatch: pytest.MonkeyPatch, led: bool) -> None:
     """The move ends before its old node is asked, which then has nothing of that shard."""
 

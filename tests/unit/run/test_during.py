@@ -8,7 +8,7 @@ import pty
 import select
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -320,41 +320,41 @@ def test_an_answer_to_another_phase_is_none(bench: Callable[..., Bench], monkeyp
     assert at.event(words.OVER)["ok"] is False
 
 
-def test_at_a_terminal_enter_is_enough(bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The other end of a terminal in whose foreground the run is."""
     ours, theirs = pty.openpty()
     try:
         with open(theirs, closefd=False) as terminal:
             monkeypatch.setattr(sys, "stdin", terminal)
             monkeypatch.setattr(os, "tcgetpgrp", lambda descriptor: os.getpgrp())
-            at = bench()
-            told: list[str] = []
-            monkeypatch.setattr(at.run.reporter, "demand", told.append)
-            ticks = iter(range(1000))
-            at.run.tick = lambda text: os.write(ours, b"two nodes\n") if next(ticks) == 3 else None
-            assert at.hold(manual="upgrade a-data") == "done"
-        assert at.event(words.OVER)["says"] == "two nodes" and "press Enter here, or run:" in told[0]
+            yield ours
     finally:
         os.close(ours)
         os.close(theirs)
+
+
+def test_at_a_terminal_enter_is_enough(
+    bench: Callable[..., Bench], keyboard: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = bench()
+    told: list[str] = []
+    monkeypatch.setattr(at.run.reporter, "demand", told.append)
+    ticks = iter(range(1000))
+    at.run.tick = lambda text: os.write(keyboard, b"two nodes\n") if next(ticks) == 3 else None
+    assert at.hold(manual="upgrade a-data") == "done"
+    assert at.event(words.OVER)["says"] == "two nodes" and "press Enter here, or run:" in told[0]
 
 
 def test_what_was_typed_before_it_was_asked_for_ends_nothing(
-    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+    bench: Callable[..., Bench], keyboard: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ours, theirs = pty.openpty()
-    try:
-        with open(theirs, closefd=False) as terminal:
-            monkeypatch.setattr(sys, "stdin", terminal)
-            monkeypatch.setattr(os, "tcgetpgrp", lambda descriptor: os.getpgrp())
-            at = bench()
-            monkeypatch.setattr(at.run.reporter, "demand", lambda says: None)
-            os.write(ours, b"\n")
-            assert select.select([terminal], [], [], 10)[0]
-            with pytest.raises(Unproven, match="nobody said within 200ms that it is done"):
-                at.hold(manual="upgrade a-data", within=Duration(0.2))
-    finally:
-        os.close(ours)
-        os.close(theirs)
+    at = bench()
+    monkeypatch.setattr(at.run.reporter, "demand", lambda says: None)
+    os.write(keyboard, b"\n")
+    assert select.select([sys.stdin], [], [], 10)[0]
+    with pytest.raises(Unproven, match="nobody said within 200ms that it is done"):
+        at.hold(manual="upgrade a-data", within=Duration(0.2))
 
 
 def test_who_waits_no_more_cannot_be_answered(bench: Callable[..., Bench]) -> None:
