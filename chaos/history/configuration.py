@@ -19,6 +19,8 @@ WATCHED, CHANGED, UNWATCHED = "configuration.watched", "configuration.changed", 
 HAND = "somebody else"
 UUID = "index.uuid"
 """Another one, or none: the index that was meant was deleted."""
+SETTINGS_VERSION = "settings_version"
+"""How often the settings of the load's index were changed, where none is other than it was at the look before."""
 SCOPES = {
     "cluster": "the cluster's setting {name}",
     "index": "the load's index's setting {name}",
@@ -36,6 +38,8 @@ def sentence(event: Mapping[str, Any]) -> str:
     scope, name = str(event.get("scope")), str(event.get("name"))
     if name == UUID:
         return f"{HAND} deleted the load's index" + (", and there is a new one of its name" if event.get("now") else "")
+    if name == SETTINGS_VERSION:
+        return f"{HAND} closed and opened the load's index, or changed a setting of it for a moment"
     what = SCOPES.get(scope, "{name}").format(name=ZONES.get(name, name) if scope == "zones" else name)
     before, now = ("unset" if event.get(key) is None else str(event[key]) for key in ("before", "now"))
     return f"{HAND} changed {what} from {before} to {now}"

@@ -8,6 +8,9 @@ What this run changes stands in its ledger before it is changed: a setting may h
 it, and what zones are told is left alone where moves or failover controllers of ours steer them. Whether a fault of
 ours still holds is looked at elsewhere (:mod:`chaos.faults.holding`). What OpenSearch sets by itself is no news.
 
+What is changed and changed back between two looks is seen of the index alone, by the version of its settings: an index
+that was closed for a moment has another one. Where a move of ours changes settings of an index, it tells nothing.
+
 What was measured since such a change says nothing of the cluster. A record from before this was watched says nothing
 about it.
 """
@@ -67,6 +70,9 @@ UUID = ("index", configuration.UUID)
 Fact = tuple[str, str]
 """(scope, name), see :mod:`chaos.history.configuration`."""
 Facts = dict[Fact, str | None]
+VERSION: Fact = ("index", configuration.SETTINGS_VERSION)
+BY_ITSELF: Fact = ("opensearch", "settings")
+"""What OpenSearch has set by itself: no news, but it changes the version of the settings."""
 
 
 def read(lab: Cluster, index: str, through: str) -> Facts:
@@ -79,15 +85,35 @@ def read(lab: Cluster, index: str, through: str) -> Facts:
     layers = administration.cluster_settings(lab, **way)
     of_cluster = layers["persistent"] | layers["transient"]
     settings: dict[Fact, Text] = {("cluster", key): value for key, value in of_cluster.items()}
-    of_index = administration.settings_of_oldest(lab, index, **way) or {}
+    name, of_index = administration.oldest(lab, index, **way) or (None, {})
     settings |= {("index", key): value for key, value in of_index.items()}
     found: Facts = {fact: _said(value) for fact, value in settings.items() if fact[1] not in OWN}
+    found[BY_ITSELF] = ", ".join(sorted(f"{key} {value}" for key, value in of_index.items() if key in OWN)) or None
+    version = None if name is None else administration.settings_version(lab, name, **way)
+    found[VERSION] = None if version is None else str(version)
     found["zones", "votes"] = ", ".join(sorted(administration.excluded(lab, **way))) or None
     if lab.topology.zone_aware:
         weights, _ = administration.weights(lab, **way)
         found["zones", "weights"] = _weights(weights)
         found["zones", "decommissioned"] = ", ".join(sorted(administration.decommission_status(lab, **way))) or None
     return found
+
+
+def _different(one: Facts, other: Facts) -> list[Fact]:
+    return [fact for fact in sorted({*one, *other}) if one.get(fact) != other.get(fact)]
+
+
+def _explained(different: Collection[Fact], before: Facts, now: Facts, given: Collection[tuple[Fact, Any]]) -> bool:
+    """Whether the version of the index's settings changed by what is known: a setting that is another one now, whoever
+    changed it, or a move of ours, which may have been taken back since the last look. An index that is gone has none.
+    """
+    ours_too = any(fact[0] == VERSION[0] for fact, _ in given)
+    return bool(_of_index(different)) or ours_too or before.get(VERSION) is None or now.get(VERSION) is None
+
+
+def _of_index(different: Collection[Fact]) -> set[Fact]:
+    """Of these the settings of the index, also those that OpenSearch sets by itself."""
+    return {fact for fact in different if fact[0] in (VERSION[0], BY_ITSELF[0])} - {VERSION}
 
 
 def _weights(weights: Mapping[str, int] | None) -> str | None:
@@ -211,7 +237,9 @@ class Configuration(Observer):
         self._before, self._last = now, began
         given, steered = ours(self._moves()) if different else (set(), set())
         for fact in different:
-            if fact in steered or (fact, now.get(fact)) in given:
+            if fact in steered or (fact, now.get(fact)) in given or fact == BY_ITSELF:
+                continue
+            if fact == VERSION and _explained(different, before, now, given):
                 continue
             scope, name = fact
             told: dict[str, Any] = {"scope": scope, "name": name, "before": before.get(fact), "now": now.get(fact)}
@@ -233,7 +261,9 @@ class Configuration(Observer):
         """
         way: Any = {"through": through, "timeout": TIMEOUT_SECONDS}
         before, now = self._before, read(self._lab, self._index, through)
-        different = [fact for fact in sorted({*before, *now}) if before.get(fact) != now.get(fact)]
+        different = _different(before, now)
+        if VERSION in different and not _of_index(different):  # two requests: one may have changed between them
+            different = sorted({*different, *_different(before, read(self._lab, self._index, through))})
         if different and administration.cluster_uuid(self._lab, **way) != self._cluster:
             return now, []
         if UUID not in different:

@@ -56,6 +56,7 @@ KNOWN_TERM = f"/_cluster/state/metadata,blocks?filter_path={TERM},blocks.global"
 NOT_RECOVERED = "1"
 """Id of the block that a cluster has until its manager has read the state (``GatewayService``, OpenSearch 3.8.0)."""
 SETTINGS = "the answer with the settings"
+SETTINGS_VERSION = "settings_version"
 ROUNDS = 5
 IN_FLIGHT_SECONDS = 0.5
 LAST_SECONDS = 10.0
@@ -546,13 +547,36 @@ def settings_of_oldest(
 ) -> dict[str, Text] | None:
     """Those of an index, or of the oldest under a name that has several (:mod:`chaos.opensearch.rollover`). None: there
     is none. Raises LabError."""
+    found = oldest(cluster, name, through=through, timeout=timeout)
+    return None if found is None else found[1]
+
+
+def oldest(
+    cluster: Cluster, name: str, *, through: str | None = None, timeout: float = ASK_SECONDS
+) -> tuple[str, dict[str, Text]] | None:
+    """The index that :func:`settings_of_oldest` means, by its own name, and its settings. Raises LabError."""
     every = settings_of_each(cluster, name, through=through, timeout=timeout)
     if not every:
         return None
     mine = [index for index in every if belongs(index, name)]
     if not mine:
         raise LabError(f"the settings of {name} were asked for, and those of {', '.join(sorted(every)[:3])} answered")
-    return every[min(mine)]
+    return min(mine), every[min(mine)]
+
+
+def settings_version(
+    cluster: Cluster, index: str, *, through: str | None = None, timeout: float = ASK_SECONDS
+) -> int | None:
+    """How often the settings of an index were changed, by its own name. None: there is no such index.
+
+    Closing an index raises it, and so does opening it (``MetadataIndexStateService``); a request that sets what is set
+    already does not (``MetadataUpdateSettingsService``). Raises LabError.
+    """
+    path = f"/_cluster/state/metadata/{index}?expand_wildcards=all&filter_path=metadata.indices.*.{SETTINGS_VERSION}"
+    answer = asked(cluster, path, "reading how often settings were changed", through, timeout, absent=True)
+    with reading(SETTINGS):
+        said = ((answer or {}).get("metadata") or {}).get("indices", {}).get(index)
+        return None if said is None else int(said[SETTINGS_VERSION])
 
 
 def settings_of_each(

@@ -19,32 +19,37 @@ ANEW = ", and there is a new one of its name"
 """After a deleted index, once the load has written again."""
 HANDS = {
     "cluster": (
-        ("PUT", "/_cluster/settings", {"persistent": {"cluster.routing.allocation.enable": "none"}}),
+        [("PUT", "/_cluster/settings", {"persistent": {"cluster.routing.allocation.enable": "none"}})],
         ("PUT", "/_cluster/settings", {"persistent": {"cluster.routing.allocation.enable": None}}),
         "changed the cluster's setting cluster.routing.allocation.enable from unset to none",
     ),
     "index": (
-        ("PUT", "/{index}/_settings", {"index.refresh_interval": "30s"}),
+        [("PUT", "/{index}/_settings", {"index.refresh_interval": "30s"})],
         None,
         "changed the load's index's setting index.refresh_interval from unset to 30s",
     ),
     "closed": (  # from then on each request of the load is refused as wrong
-        ("POST", "/{index}/_close", None),
+        [("POST", "/{index}/_close", None)],
         None,
         "changed the load's index's setting index.verified_before_close from unset to true",
     ),
+    "closed for a moment": (
+        [("POST", "/{index}/_close", None), ("POST", "/{index}/_open", None)],
+        None,
+        "closed and opened the load's index, or changed a setting of it for a moment",
+    ),
     "deleted": (  # and the load's next write makes one anew
-        ("DELETE", "/{index}", None),
+        [("DELETE", "/{index}", None)],
         None,
         "deleted the load's index",
     ),
     "weights": (
-        ("PUT", weights_path(), {"weights": {"a": "1", "b": "1", "c": "0"}, "_version": -1}),
+        [("PUT", weights_path(), {"weights": {"a": "1", "b": "1", "c": "0"}, "_version": -1})],
         ("DELETE", weights_path(), {"_version": 0}),
         "changed the zones' weights from unset to a 1, b 1, c 0",
     ),
     "votes": (
-        ("POST", f"{VOTES}?node_names=b-all", None),
+        [("POST", f"{VOTES}?node_names=b-all", None)],
         ("DELETE", f"{VOTES}?wait_for_removal=false", None),
         "changed which nodes have no vote from unset to b-all",
     ),
@@ -59,8 +64,8 @@ def test_who_steers_the_cluster_in_mid_run_is_found(tiny, out, hand):
     try:
         await_event(running, out, in_effect)
         (made,) = [event["index"] for event in events(out) if event["kind"] == "index.routing"]
-        method, path, body = there
-        assert administer(tiny, method, path.format(index=made), body)[0] == 200
+        for method, path, body in there:
+            assert administer(tiny, method, path.format(index=made), body)[0] == 200
         code, output = running.end()
     finally:
         if back is not None:

@@ -25,6 +25,8 @@ class FakeCluster(FakeLab):
         self.transient: dict[str, Any] = {}
         self.indices: dict[str, dict[str, Any]] = {"chaos": {"index.number_of_replicas": "2"}}
         self.closed: set[str] = set()
+        self.versions: dict[str, int] = {}
+        """Index → how often its settings were changed by request; no entry: once, when it was made."""
         self.marks: dict[str, dict[str, Any]] = {}
         """Index → its UUID, and the ``_meta`` of its mapping."""
         self.uuid = "cluster"
@@ -98,6 +100,7 @@ class FakeCluster(FakeLab):
             return 200, {}
         if method == "POST" and (found := re.fullmatch(r"/([^/]+)/_(open|close)", name)):
             self.closed = self.closed - {found[1]} if found[2] == "open" else self.closed | {found[1]}
+            self._changed(found[1])
             return 200, {"acknowledged": True}
         if method == "PUT" and re.fullmatch(r"/[^/]+", name) and "settings" in (body or {}):
             return self.put_index(name[1:], body)
@@ -123,7 +126,11 @@ class FakeCluster(FakeLab):
     def _known(self, index: str) -> dict[str, Any]:
         mark = self.marks.get(index, {"uuid": f"uuid of {index}", "meta": {}})
         mappings = {"_doc": {"_meta": mark["meta"]}} if mark["meta"] else {}
-        return {"settings": {"index": {"uuid": mark["uuid"]}}, "mappings": mappings}
+        said = {"settings": {"index": {"uuid": mark["uuid"]}}, "mappings": mappings}
+        return said | {"settings_version": self.versions.get(index, 1)}
+
+    def _changed(self, index: str) -> None:
+        self.versions[index] = self.versions.get(index, 1) + 1
 
     def _forgets(self) -> bool:
         window = self.forgetful
@@ -183,6 +190,8 @@ class FakeCluster(FakeLab):
                 held.pop(key, None)
                 if value is not None:
                     held[key] = value
+            if index is not None:
+                self._changed(index)
             return 200, {"acknowledged": True}
         if "local=true" in query and node in self.stale:
             held = self.stale[node]

@@ -17,8 +17,8 @@ from chaos.checks import evaluate, validity
 from chaos.checks.record import Record
 from chaos.faults.ledger import Ledger, moves
 from chaos.faults.moves import Move, Reversible
+from chaos.history import affects, during
 from chaos.history import configuration as events
-from chaos.history import during
 from chaos.history.format import Outcome
 from chaos.instruments import settings as module
 from chaos.instruments.controllers import rotations
@@ -210,6 +210,65 @@ def test_zones_that_we_steer_are_left_alone_and_settings_are_not(
     assert watch.look() and watch.told == []
     CHANGES["persistent"][0](cluster)
     assert watch.look() and len(watch.told) == 1
+
+
+CLOSED = "somebody else closed and opened the load's index, or changed a setting of it for a moment"
+
+
+def shut_for_a_moment(cluster: FakeCluster) -> None:
+    for verb in ("_close", "_open"):
+        assert cluster.answer("b-data", "POST", f"/chaos/{verb}", None)[0] == 200
+
+
+def test_an_index_that_is_closed_and_opened_between_two_looks_is_told_once(watch: Any, cluster: FakeCluster) -> None:
+    shut_for_a_moment(cluster)
+    assert watch.look() and watch.told == [CLOSED]
+    (event,) = watch.log.of(events.CHANGED)
+    assert events.sentence(event) == CLOSED and affects.of(event) is affects.ANYTHING
+    assert watch.look() and watch.told == [CLOSED]
+
+
+def test_a_setting_that_is_changed_and_put_back_between_two_looks_is_told(watch: Any, cluster: FakeCluster) -> None:
+    for value in ("0", "2"):
+        cluster.answer("b-data", "PUT", "/chaos/_settings", {"index.number_of_replicas": value})
+    assert watch.look() and watch.told == [CLOSED]
+
+
+def test_a_version_that_rose_with_a_setting_is_told_by_the_setting_alone(watch: Any, cluster: FakeCluster) -> None:
+    cluster.answer("b-data", "PUT", "/chaos/_settings", {"index.number_of_replicas": "0"})
+    assert watch.look() and watch.told == [CHANGES["index"][1]]
+    cluster.answer("b-data", "PUT", "/chaos/_settings", {"index.blocks.read_only_allow_delete": "true"})
+    assert watch.look() and len(watch.told) == 1
+
+
+def test_what_a_move_of_ours_set_and_took_back_between_two_looks_is_no_news(watch: Any, cluster: FakeCluster) -> None:
+    setting = "index.refresh_interval"
+    intend(watch, "settings.change", index="chaos", settings={setting: "30s"})
+    intend(watch, "settings.restore", index="chaos", changed={setting: "30s"}, before={setting: None})
+    for value in ("30s", None):
+        cluster.answer("b-data", "PUT", "/chaos/_settings", {setting: value})
+    assert watch.look() and watch.told == []
+
+
+def test_a_setting_that_changes_between_the_two_requests_of_a_look_explains_the_version(
+    watch: Any, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenSearch sets one by itself after the settings were read and before their version is."""
+    asked = administration.settings_version
+    reads = 0
+
+    def version(*how: Any, **options: Any) -> int | None:
+        nonlocal reads
+        reads += 1
+        if reads == 2:  # the first finds the logger, the second is compared
+            cluster.answer("b-data", "PUT", "/chaos/_settings", {"index.version.upgraded": "1"})
+        return asked(*how, **options)
+
+    monkeypatch.setattr(administration, "settings_version", version)
+    cluster.persistent = {"logger.a": "debug"}
+    assert watch.look() and [event["name"] for event in watch.log.of(events.CHANGED)] == ["logger.a"]
+    assert reads == 3
+    assert watch.look() and watch.told == []
 
 
 @pytest.mark.parametrize("key", sorted(OWN))
