@@ -46,6 +46,7 @@ elif (verb, kind) == ("annotate", "statefulset"):
         state["sets"][name]["annotation"] = rest[1].partition("=")[2]
 elif (verb, kind) == ("create", "job"):
     assert name not in state["jobs"]
+    assert len(name) <= 63 and all(letter in "abcdefghijklmnopqrstuvwxyz0123456789-" for letter in name), name
     state["jobs"][name] = rest[rest.index("--") + 1 :]
 elif (verb, kind) == ("delete", "job"):
     state["jobs"].pop(name, None)
@@ -69,7 +70,7 @@ class Hook:
     def __call__(self, call: str, *nodes: str, **more: str) -> int:
         asked = {
             "call": call,
-            "run": "20270110T101500Z-x_1",
+            "run": "20270110T101500Z-zone-power-loss_1-1a2b3c4d5e6f7081",
             "id": "f1",
             "nodes": nodes,
             "links": [],
