@@ -53,6 +53,30 @@ def count(record: Record, span: Span) -> Measure:
     return _counted(record, _away(record, span))
 
 
+def rotations(record: Record, span: Span) -> Measure:
+    """How many times controllers swapped the zones' roles in a phase though nothing was wrong with any of them."""
+    done = record.within(span, "failover.done")
+    return _counted(
+        record,
+        [event for event in done if event.get("step") == "weights" and not event.get("against")],
+        nothing="no controller rotated the roles",
+    )
+
+
+def rotations_in_doubt(record: Record, span: Span, same: Callable[[Measure], bool]) -> tuple[Measure, str] | None:
+    """As many rotations as were due, where some were left out while no processor of this machine was free: a zone that
+    answers late is suspect, and none is rotated into it. None where the verdict is the same."""
+    every = ((record.plan.get("experiment") or {}).get("controller") or {}).get("rotate_every")
+    if not every or not starved.applies(record):
+        return None
+    clock = starved.Clock(record)
+    if not clock.between(np.array([span.start]), np.array([span.end]))[0]:
+        return None
+    due = (span.end - span.start) / SECOND // float(every)
+    own = Measure(max(due, rotations(record, span).value or 0.0), "count", "as many as were due", evidence={})
+    return None if same(own) else (own, f"with rotations that were due while {starved.none_free(record)}")
+
+
 def in_doubt(record: Record, span: Span, same: Callable[[Measure], bool]) -> tuple[Measure, str] | None:
     """The count without steps that rest on what this machine made late, and why; None where the verdict is the same."""
     if not starved.applies(record):
@@ -69,7 +93,12 @@ def _away(record: Record, span: Span) -> list[dict[str, Any]]:
     return [*steps, *(event for event in record.within(span, "failover.recommends") if event.get("evidence"))]
 
 
-def _counted(record: Record, steps: list[dict[str, Any]]) -> Measure:
+def _counted(
+    record: Record,
+    steps: list[dict[str, Any]],
+    *,
+    nothing: str = "no controller led anything away",
+) -> Measure:
     if says := missing(record):
         return Measure.missing("count", says)
     last: dict[tuple[Any, Any], int] = {}
@@ -79,7 +108,7 @@ def _counted(record: Record, steps: list[dict[str, Any]]) -> Measure:
         if what not in last or at - last[what] > TOGETHER * SECOND:
             words.append(str(event.get("says") or event.get("because")))
         last[what] = at
-    return Measure(float(len(words)), "count", "; ".join(words) or "no controller led anything away", evidence={})
+    return Measure(float(len(words)), "count", "; ".join(words) or nothing, evidence={})
 
 
 def _hurried(record: Record, event: dict[str, Any], clock: Clock) -> bool:
@@ -158,6 +187,11 @@ def a_second_failover(run: Altered) -> None:
     run.add("dead", 20.0, "failover.done", controller="controller-b", step="decommission", against="a", says="done")
 
 
+def a_rotation(run: Altered) -> None:
+    weights = {"step": "weights", "zone": "a", "against": None, "says": "weights a 0, b 1, c 1: done"}
+    run.add("dead", 20.0, "failover.done", controller="controller-b", **weights)
+
+
 def one_that_would_have_acted_too(run: Altered) -> None:
     run.add("dead", 20.0, "failover.recommends", controller="controller-b", evidence=[{"kind": "probe"}])
 
@@ -183,5 +217,26 @@ CHECKS = (
         helps=("zone-failover", "headroom"),
         order=70,
         trial=Trial("<= 1", "dead", (a_second_failover, one_that_would_have_acted_too)),
+    ),
+    Check(
+        "rotations",
+        "count",
+        lambda record, _, span: rotations(record, span),
+        Words.of(
+            missed="Failover controllers rotated the zones' roles {times}{inside}; wanted was {want}",
+            question="failover controllers rotated the zones' roles{inside}",
+            promise="Rotations of the zones' roles{inside}: {want}",
+            short="times that controllers rotated the roles",
+        ),
+        group="recovery",
+        doubt=rotations_in_doubt,
+        of_controllers=True,
+        meaning=(
+            "How often failover controllers swapped the zones' roles though no zone was bad: by schedule, or asked to. "
+            "The same swap by several controllers is one."
+        ),
+        helps=("zone-failover",),
+        order=71,
+        trial=Trial("<= 0", "dead", (a_rotation,)),
     ),
 )
