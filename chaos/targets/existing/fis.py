@@ -550,7 +550,7 @@ class Fis:
             except ChaosError as error:
                 failed.append(error.message)
         self._words.pop((run, fault), None)
-        associate = partial(self._associate, seen=self._cloned.get((run, fault), {}))
+        associate = partial(self._associate, seen=self._cloned.setdefault((run, fault), {}))
         for restore in (self._start_instances, associate, self._end_commands, self._start_service):
             try:
                 restore(snapshot)
@@ -650,15 +650,16 @@ class Fis:
             has = {subnet: str(acl["NetworkAclId"]) for subnet, acl in theirs if subnet in wanted}
             self._cloned.setdefault((run, fault), {}).update(has)
 
-    def _associate(self, snapshot: Mapping[str, Any], seen: Mapping[str, str] | None = None) -> None:
-        """Subnets have the network ACL that they had, unless somebody else gave them another one meanwhile, and the
-        clones that FIS gave them are deleted.
+    def _associate(self, snapshot: Mapping[str, Any], seen: dict[str, str] | None = None) -> None:
+        """Subnets have the network ACL that they had, unless an external actor gave them another one meanwhile, and the
+        clones that FIS gave them are deleted. Raises FaultError for what is left.
 
-        ``seen``: which each was seen with before. Another clone that no subnet has is of another experiment of FIS, and
-        stays. Where of one subnet none was seen it could be this fault's: it is named.
+        ``seen``: which each was seen with before; what is seen now is added, so that the next undo of this process
+        deletes what this one cannot. Another clone that no subnet has is of another experiment of FIS, and stays. Where
+        of one subnet none was seen it could be this fault's: it is named.
         """
         before: Mapping[str, str] = snapshot.get("acls") or {}
-        had = dict(seen or {})
+        had = {} if seen is None else seen
         wrong = []
         for subnet, acl in self.acls(before).items():
             if acl == before[subnet]:
@@ -681,13 +682,23 @@ class Fis:
             if clone in others:
                 continue
             if clone in had.values():
-                self.call("ec2", "delete_network_acl", NetworkAclId=clone)
+                wrong += self._undeleted(clone)
             elif unseen:
                 wrong.append(
-                    f"{clone} is FIS's and no subnet has it, and whether it is of this fault is unknown: left so"
+                    f"{clone} is FIS's and no subnet has it, and whether it is of this fault is unknown: left so; "
+                    f"once nothing else needs it: {_deletion(clone)}"
                 )
         if wrong:
             raise FaultError("; ".join(wrong))
+
+    def _undeleted(self, clone: str) -> list[str]:
+        """Delete a clone that a subnet of ours had; in words why it is still there, nothing where it is gone."""
+        try:
+            self.call("ec2", "delete_network_acl", NetworkAclId=clone)
+        except FaultError as error:
+            if "InvalidNetworkAclID.NotFound" not in error.message:
+                return [f"{clone}, which FIS made of this fault, is still there: {error.message}; {_deletion(clone)}"]
+        return []
 
     def before(self, subnets: Iterable[str]) -> dict[str, Any]:
         """For the snapshot of a fault: which network ACLs these subnets have (``acls``), and which FIS has made for
@@ -825,6 +836,11 @@ def is_export(run: str) -> bool:
 def token(run: str, fault: str, what: str) -> str:
     """The client token of one operation of one fault: printable, without spaces, 1024 characters at most."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", f"{run}.{fault}.{what}")[-512:]
+
+
+def _deletion(acl: str) -> str:
+    """The command that deletes a network ACL."""
+    return f"aws ec2 delete-network-acl --network-acl-id {acl}"
 
 
 def _by_fis(acl: Mapping[str, Any]) -> bool:

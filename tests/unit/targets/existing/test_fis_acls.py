@@ -25,9 +25,15 @@ class Vpc(Fis):
         super().__init__(FILE, "staging")
         self.subnets_of: dict[str, list[str]] = {OWN: [SUBNET], **{f"acl-{id}": has for id, has in of_fis.items()}}
         self.under_way: list[dict[str, Any]] = []
+        self.operators: set[str] = set()
+        """Network ACLs that FIS has not made."""
+        self.denied: set[str] = set()
+        """Network ACLs that may not be deleted."""
+        self.deleted_by_others: set[str] = set()
+        """Those that are gone by the time when their deletion comes."""
 
     def _told_of(self, id: str) -> dict[str, Any]:
-        tags = [] if id == OWN else [{"Key": "managedByFIS", "Value": "true"}]
+        tags = [] if id.startswith(OWN) or id in self.operators else [{"Key": "managedByFIS", "Value": "true"}]
         has = [{"SubnetId": each, "NetworkAclId": id, "NetworkAclAssociationId": each} for each in self.subnets_of[id]]
         return {"NetworkAclId": id, "VpcId": "vpc-1", "Tags": tags, "Associations": has}
 
@@ -48,6 +54,11 @@ class Vpc(Fis):
             self.subnets_of[given["NetworkAclId"]].append(given["AssociationId"])
             return {}
         assert operation == "delete_network_acl"
+        if given["NetworkAclId"] in self.denied:
+            raise FaultError("ec2 delete_network_acl: UnauthorizedOperation: you are not authorized")
+        if given["NetworkAclId"] in self.deleted_by_others:
+            del self.subnets_of[given["NetworkAclId"]]
+            raise FaultError("ec2 delete_network_acl: InvalidNetworkAclID.NotFound: it does not exist")
         del self.subnets_of[given["NetworkAclId"]]
         return {}
 
@@ -113,6 +124,62 @@ def test_another_machine_sees_it_right_after_the_stop() -> None:
     vpc.under_way = [{"id": "EXP1", "state": {"status": "running"}, "tags": vpc.tags(RUN, FAULT)}]
     vpc.end(RUN, FAULT, snapshot)
     assert vpc.subnets_of == {OWN: [SUBNET], "acl-theirs": []}
+
+
+def over(vpc: Vpc) -> None:
+    """Its experiment is over, so that nothing of it is seen right after a stop."""
+    vpc.under_way = [{"id": "EXP1", "state": {"status": "stopped"}, "tags": vpc.tags(RUN, FAULT)}]
+
+
+def test_a_clone_that_could_not_be_deleted_is_deleted_by_the_next_undo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it was not seen before it was taken off its subnet: EC2 did not answer then."""
+    vpc = Vpc()
+    snapshot = vpc.before([SUBNET])
+    vpc.cut()
+    over(vpc)
+    monkeypatch.setattr(vpc, "_remember", lambda *_: None)
+    vpc.denied = {"acl-clone"}
+    with pytest.raises(FaultError, match=r"acl-clone, which FIS made of this fault, is still there: .*not authorized"):
+        vpc.end(RUN, FAULT, snapshot)
+    assert vpc.subnets_of == {OWN: [SUBNET], "acl-clone": []}
+    vpc.denied.clear()
+    vpc.end(RUN, FAULT, snapshot)
+    assert vpc.subnets_of == {OWN: [SUBNET]}
+
+
+def test_one_that_may_not_be_deleted_keeps_no_other_from_it_and_both_are_told() -> None:
+    vpc = Vpc()
+    vpc.subnets_of["acl-own-2"] = ["subnet-2"]
+    snapshot = {"acls": {SUBNET: OWN, "subnet-2": "acl-own-2", "subnet-3": OWN}, "others": []}
+    vpc.subnets_of[OWN], vpc.subnets_of["acl-own-2"] = [], []
+    vpc.subnets_of |= {"acl-clone": [SUBNET], "acl-clone-2": ["subnet-2"], "acl-operators": ["subnet-3"]}
+    vpc.operators = {"acl-operators"}
+    vpc.denied = {"acl-clone"}
+    with pytest.raises(FaultError) as raised:
+        vpc._associate(snapshot)
+    assert vpc.subnets_of == {
+        OWN: [SUBNET], "acl-own-2": ["subnet-2"], "acl-clone": [], "acl-operators": ["subnet-3"]
+    }  # fmt: skip
+    assert "subnet-3 has acl-operators" in str(raised.value)
+    assert "aws ec2 delete-network-acl --network-acl-id acl-clone" in str(raised.value)
+
+
+@pytest.mark.parametrize("when", ["before the undo", "while it goes on"])
+def test_a_clone_that_an_operator_deleted_is_named_no_more(when: str) -> None:
+    vpc = Vpc()
+    snapshot = vpc.before([SUBNET])
+    vpc.cut()
+    vpc.denied = {"acl-clone"}
+    with pytest.raises(FaultError, match="not authorized"):
+        vpc._associate(snapshot, {})
+    with pytest.raises(FaultError, match="whether it is of this fault is unknown"):
+        vpc._associate(snapshot, {})  # another machine has not seen it on the subnet
+    if when == "before the undo":
+        del vpc.subnets_of["acl-clone"]
+    else:
+        vpc.denied, vpc.deleted_by_others = set(), {"acl-clone"}
+    vpc._associate(snapshot, {SUBNET: "acl-clone"})
+    assert vpc.subnets_of == {OWN: [SUBNET]}
 
 
 @pytest.mark.parametrize("snapshot", [{"acls": {SUBNET: OWN}, "others": []}, {"acls": {SUBNET: OWN}}])
