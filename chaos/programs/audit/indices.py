@@ -22,7 +22,7 @@ from chaos.programs.audit.facts import (
     listed,
     seconds,
 )
-from chaos.programs.audit.leftovers import allowed, cleared, filters
+from chaos.programs.audit.leftovers import allowed, cleared, filters, names_a_node
 
 _DOCUMENTATION = "https://docs.opensearch.org/latest"
 _SOURCE = "https://github.com/opensearch-project/OpenSearch/blob/main/server/src/main/java/org/opensearch"
@@ -244,7 +244,7 @@ def _overall(sheet: Sheet, fitting: Mapping[str, set[str]]) -> tuple[bool, str]:
 
 def _bound(index: Index) -> list[str]:
     """Names of its filters by one node's name, id or address."""
-    return [f"index.routing.allocation.{kind}.{key}" for kind, key in filters(index.settings) if key.startswith("_")]
+    return [f"index.routing.allocation.{kind}.{key}" for kind, key in filters(index.settings) if names_a_node(key)]
 
 
 @rule(
@@ -317,7 +317,7 @@ def tiers(sheet: Sheet) -> list[Tier]:
 
 def _binds(kind: str, key: str) -> bool:
     """Whether such a filter asks for an attribute, and not for a node by its name, id or address."""
-    return kind != "exclude" and not key.startswith("_")
+    return kind != "exclude" and not names_a_node(key)
 
 
 def _of_tier(index: Index) -> Filters:
@@ -328,7 +328,7 @@ def _of_tier(index: Index) -> Filters:
     rules = {
         (kind, key): ",".join(sorted(listed(values)))
         for (kind, key), values in filters(index.settings).items()
-        if kind == "include" or not key.startswith("_")
+        if kind == "include" or not names_a_node(key)
     }
     return frozenset(rules.items()) if any(_binds(*each) for each in rules) else frozenset()
 

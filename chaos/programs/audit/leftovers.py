@@ -108,21 +108,36 @@ def rebalance(sheet: Sheet, workload: Workload) -> Found:
     return _at_default(sheet, REBALANCE, "all", Status.WARN)
 
 
-FILTER = re.compile(r"(?:cluster\.)?routing\.allocation\.(exclude|include|require)\.(.+)")
+FILTER = re.compile(r"(?:cluster\.)?routing\.allocation\.(exclude|include|require)\.(?!_tier)(.+)")
+"""OpenSearch heeds no filter whose key begins with _tier (DiscoveryNodeFilters.trimTier)."""
+NAMES = ("_name", "name")
 ADDRESSES = ("_ip", "_host_ip", "_publish_ip")
 
 
 def fits(node: Node, key: str, values: str, *, every: bool = False) -> bool | None:
     """Whether a node has one of the values of a filter, ``*`` included. None: that is not known from here.
 
-    ``every``: it has to have each of them, as ``require`` asks of all but addresses (DiscoveryNodeFilters.match).
+    ``every``: it has to have each of them, as ``require`` asks of all but addresses. ``_host`` is a node's host name or
+    its address (DiscoveryNodeFilters.match).
     """
-    own = {"_name": node.name, "_id": node.id, "_ip": node.ip, "_host": node.host}
-    if key.startswith("_") and own.get(key) is None:
-        return None
-    held = own[key] if key.startswith("_") else node.attributes.get(key)
+    own: dict[str, tuple[str | None, ...]] = {
+        **{name: (value,) for name, value in node.attributes.items()},
+        **dict.fromkeys(NAMES, (node.name,)),
+        **dict.fromkeys(ADDRESSES, (node.ip,)),
+        "_id": (node.id,),
+        "_host": (node.host, node.ip),
+    }
+    held = own.get(key, ())
+    known = [each for each in held if each is not None]
     enough = all if every and key not in ADDRESSES else any
-    return held is not None and enough(fnmatchcase(held, value) for value in listed(values))
+    if enough(any(fnmatchcase(each, value) for each in known) for value in listed(values)):
+        return True
+    return None if None in held else False
+
+
+def names_a_node(key: str) -> bool:
+    """Whether a filter with this key is by a node's name, id or address, and not by an attribute."""
+    return key in NAMES or key.startswith("_")
 
 
 def filters(settings: Mapping[str, str]) -> dict[tuple[str, str], str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from typing import Any
 
 import manager_sizes as sizes
 import pytest
@@ -437,6 +438,51 @@ def test_of_addresses_one_that_is_required_is_enough() -> None:
     assert row(bound, "index.filters").status is Status.WARN  # bound, and not without a node
     fewer = of_index(routing__allocation__require___ip="10.0.0.1,10.0.0.2")(sheet)
     assert row(fewer, "index.filters").status is Status.FAIL
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        ("_host", "10.0.0.1,node-b.internal,10.0.0.3"),
+        ("_host", "*.internal"),
+        ("_host_ip", "10.0.0.*"),
+        ("_publish_ip", "10.0.0.1,10.0.0.2,10.0.0.3"),
+        ("name", "a-data,b-data,c-data"),
+    ],
+)
+def test_a_node_is_known_by_its_address_its_host_s_name_and_its_own(key: str, values: str) -> None:
+    """DiscoveryNodeFilters.match: ``_host`` is the name or the address, and ``name`` is ``_name``."""
+    sheet = of_nodes(
+        lambda n: replace(n, ip=f"10.0.0.{'abc'.index(n.zone or '') + 1}", host=f"node-{n.zone}.internal")
+    )(healthy())
+    included = of_index(**{f"routing__allocation__include__{key}": values})(sheet)
+    assert row(included, "index.filters").status is Status.WARN, "bound, and not without a node"
+    excluded = of_index(**{f"routing__allocation__exclude__{key}": values})(sheet)
+    assert row(excluded, "index.filters").status is Status.FAIL, "no node is left"
+    named: dict[str, Any] = {f"cluster__routing__allocation__exclude__{key}": values}
+    cluster = left_set(**named)(sheet)
+    assert "keeps copies off a-data, b-data, c-data" in value(cluster, "left.excludes")
+    assert row(cluster, "left.excludes").status is Status.FAIL
+
+
+def test_of_a_node_whose_host_is_not_known_in_full_only_a_match_is_known() -> None:
+    sheet = of_nodes(lambda n: replace(n, ip="10.0.0.1", host=None))(healthy())
+    found = row(left_set(cluster__routing__allocation__exclude___host="node-a")(sheet), "left.excludes")
+    assert found.status is Status.WARN and "which nodes that are is not known" in found.value
+    found = row(left_set(cluster__routing__allocation__exclude___host="10.0.0.1")(sheet), "left.excludes")
+    assert found.status is Status.FAIL
+
+
+def test_a_preference_of_tiers_that_another_system_left_keeps_nothing_anywhere() -> None:
+    """DiscoveryNodeFilters.trimTier: OpenSearch heeds no filter of that name, of an index or of the cluster."""
+    preferred = of_index(routing__allocation__include___tier_preference="data_warm,data_hot")(healthy())
+    assert row(preferred, "index.filters").status is row(preferred, "tiers.copies").status is Status.OK
+    cluster = left_set(cluster__routing__allocation__require___tier="data_hot")(healthy())
+    assert row(cluster, "left.excludes").status is Status.OK
+    beside = of_index(
+        routing__allocation__include___tier_preference="data_hot", routing__allocation__include__zone="nowhere"
+    )(healthy())
+    assert row(beside, "index.filters").status is Status.FAIL, "the other filter holds all the same"
 
 
 @pytest.mark.parametrize("values", ["hot*", "hot1,hot2,hot3", "hot3, hot2 ,hot1", "hot1,*2,*3"])
