@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -19,6 +20,8 @@ from chaos.statistics.store import is_run
 
 CHANGING = ("drill", "experiment.begin", "hold")
 """Kinds of lines of a day that has begun to change its cluster."""
+LOCKED = "lock.taken"
+"""Kind of the line of a day that has taken the lock of its cluster: it alone may be under way."""
 EARLIER = 12
 """Days before it that the page looks back on."""
 
@@ -32,7 +35,10 @@ def begun(day: GameDay, at: float) -> None:
 
 
 def resumed(day: GameDay) -> None:
-    """A hold was cleared; node_exporter is told where its file is on this machine. Never fails."""
+    """A hold was cleared; node_exporter is told where its file is on this machine, and the day is not under
+    way here: it tells how it ends itself. Never fails."""
+    if _is_under_way(Path(day.written.record) / day.name):
+        return
     if day.written.textfile is not None and (file := Path(day.written.textfile)).is_file():
         facts = textfile.Facts(day.name, day.written.target, running=False, held=False)
         if (why := textfile.write(file, facts)) is not None:
@@ -41,7 +47,8 @@ def resumed(day: GameDay) -> None:
 
 def finish(day: GameDay, folder: Path, code: Exit, on_hold: bool | None = None) -> None:
     """Never fails a day: what cannot be made is said. ``on_hold``: whether a person must clear something before a day
-    may begin again; None: that is not known."""
+    may begin again; None: that is not known. While another firing is under way on this
+    machine, node_exporter is told by that one."""
     lines = record.read(folder / record.FILE)
     runs = [_run(line, folder) for line in lines if line["kind"] in ("experiment.end", "drill") and line.get("folder")]
     earlier = list(islice(_earlier(folder), EARLIER))
@@ -52,7 +59,8 @@ def finish(day: GameDay, folder: Path, code: Exit, on_hold: bool | None = None) 
         (folder / "todo.md").write_text(page.markdown(shown, runs), encoding="utf-8")
     except (OSError, ValueError, KeyError, TypeError) as error:
         say(f"  the page could not be made: {type(error).__name__}: {error}")
-    if day.written.textfile is not None and not summary.already(lines):
+    theirs = summary.already(lines) or (not summary.of(lines, LOCKED) and _is_under_way(folder.parent))
+    if day.written.textfile is not None and not theirs:
         begun = any(line["kind"] in CHANGING for line in lines)
         outcome = OUTCOMES[code] if code is not Exit.USAGE and begun else None
         facts = textfile.Facts(
@@ -66,6 +74,17 @@ def finish(day: GameDay, folder: Path, code: Exit, on_hold: bool | None = None) 
         )
         if (why := textfile.write(Path(day.written.textfile), facts)) is not None:
             say(f"  {why}")
+
+
+def _is_under_way(folder: Path) -> bool:
+    """Whether a process of this machine holds the day whose records are below ``folder``: it has the lock, and writes
+    into its record still."""
+    for file in folder.glob(f"*/{record.FILE}"):
+        if record.is_open(file):
+            with suppress(ChaosError):
+                if summary.of(record.read(file), LOCKED):
+                    return True
+    return False
 
 
 def _earlier(folder: Path) -> Iterator[list[dict[str, Any]]]:

@@ -9,6 +9,7 @@ before the last line shows. What becomes of the end shows only to somebody who k
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import json
 import math
@@ -16,6 +17,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -86,6 +88,8 @@ class Record:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = open(os.open(path, flags, 0o600), "ab", buffering=0)  # noqa: SIM115 - closed by close()
+            with suppress(OSError):  # a file system without locks: it is not known to be open then
+                fcntl.flock(self._file, fcntl.LOCK_EX)
             fsync_folder(path.parent)
         except FileExistsError:
             raise InvalidInput(
@@ -186,6 +190,18 @@ def read(path: Path) -> list[dict[str, Any]]:
             raise InvalidInput(f"line {at} of {path} {data}", remedy="it was changed after it was written: find a copy")
         found.append(data)
     return found
+
+
+def is_open(path: Path) -> bool:
+    """Whether a process of this machine has it open to write, by the kernel's word. False where it cannot say."""
+    try:
+        with open(path, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def head_of(path: Path) -> str:

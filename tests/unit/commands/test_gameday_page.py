@@ -13,6 +13,7 @@ from unit.gamedays.test_day import Firing, zone_day
 
 from chaos.base.errors import Exit
 from chaos.commands import gameday_page
+from chaos.definitions.gameday import GameDayFile
 from chaos.gamedays.board import day_id, hold_id
 from chaos.gamedays.day import Ran
 from chaos.gamedays.record import FILE, Record
@@ -33,6 +34,14 @@ def samples(file: Path) -> dict[str, float]:
     """``last_outcome`` by the one that it is."""
     found = parsed(file.read_text())
     return {labels.get("outcome", name): value for name, labels, value in found if "outcome" not in labels or value}
+
+
+def recorded(firing: Firing, folder: Path) -> GameDayFile:
+    """Its file, where records of the day are below this folder."""
+    place = folder / "records"
+    place.mkdir()
+    (place / firing.day.name).symlink_to(folder)
+    return firing.day.written.model_copy(update={"record": str(place)})
 
 
 @pytest.fixture
@@ -69,6 +78,29 @@ def test_a_day_whose_runner_died_is_no_day_without_a_hold(zone: Firing, tmp_path
     zone.cluster._keep(day_id("staging", "2026-12-03"), {"state": "under way", "host": "vm"})  # and it dies
     zone.now += timedelta(days=7)
     assert fired(zone) is Exit.HELD and samples(file)["held"] == 1.0
+
+
+def test_a_firing_that_is_refused_leaves_the_file_to_the_one_that_is_under_way(zone: Firing, tmp_path: Path) -> None:
+    file = tmp_path / "x.prom"
+    with Record(tmp_path / "day-under-way" / FILE) as under_way, Record(tmp_path / "day-waiting" / FILE):
+        under_way.add("lock.taken", token=1)
+        gameday_page.begun(zone.day, zone.now.timestamp())
+        told = file.read_text()
+        zone.now += timedelta(hours=12)
+        assert fired(zone) is Exit.USAGE and "window" in zone.refused[0]
+        assert file.read_text() == told and samples(file)["running"] == 1.0
+        gameday_page.resumed(zone.day.model_copy(update={"written": recorded(zone, tmp_path)}))
+        assert file.read_text() == told
+    with Record(tmp_path / "day-waiting-2" / FILE) as waiting:
+        waiting.add("gate", name="window", ok=True)
+        assert fired(zone) is Exit.USAGE and samples(file)["running"] == 0.0, "its runner has died"
+
+
+def test_a_day_that_ends_tells_so_although_another_firing_has_just_taken_the_lock(zone: Firing, tmp_path: Path) -> None:
+    with Record(tmp_path / "day-next" / FILE) as other:
+        other.add("lock.taken", token=2)
+        assert fired(zone) is Exit.PASS
+    assert samples(tmp_path / "x.prom").items() >= {"running": 0.0, "pass": 1.0}.items()
 
 
 def test_a_firing_that_finds_its_day_held_leaves_nothing_to_do_and_is_no_day_of_the_trend(

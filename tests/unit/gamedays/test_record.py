@@ -56,6 +56,16 @@ def test_a_line_is_canonical_and_holds_the_hash_of_the_one_before(tmp_path: Path
     assert verify(path, head) == verify(path) == []
 
 
+def test_whether_it_is_open_is_the_kernel_s_word(tmp_path: Path) -> None:
+    path = tmp_path / "record.jsonl"
+    assert not record.is_open(path)
+    with Record(path) as it:
+        assert record.is_open(path) and record.is_open(path)
+        it.add("day.asked")
+    assert not record.is_open(path)
+    assert len(read(path)) == 1
+
+
 def test_no_record_is_written_over(tmp_path: Path) -> None:
     path = tmp_path / "record.jsonl"
     made(path)
