@@ -220,17 +220,20 @@ def _stoppable(lines: Lines) -> tuple[str, list[str]]:
     """What drill and real stops showed."""
     undone = [line for line in of(lines, "undone") if line.get("nothing") is not True]
     pairs = [(number(line.get("seconds")), number(line.get("bound"))) for line in undone]
-    slow = [1 for seconds, bound in pairs if seconds is not None and bound is not None and seconds > bound]
     said = [f"{_undone(line).capitalize()}: {_of_bound(line)}" for line in undone]
     drills = of(lines, "drill")
+    failed = [drill for drill in drills if drill.get("ok") is not True]
     for drill in drills:
-        said.append(f"Drill: {_of_bound(drill)}, by {word(drill.get('how'))}")
+        why = f"; {word(drill.get('says'))}" if drill.get("ok") is not True else ""
+        said.append(f"Drill: {_of_bound(drill)}, by {word(drill.get('how'))}{why}")
     if of(lines, "stop") and not of(lines, "undone"):
         return "weakness", ["It was stopped, and no undo is on record", *said]
     if any(line.get("all") is not True for line in undone):
         return "weakness", ["Not all was undone at once", *said]
-    if slow or any(drill.get("ok") is not True for drill in drills):
+    if any(_is_late(line) for line in (*undone, *failed)):
         return "weakness", ["Not within its bound", *said]
+    if failed:
+        return "weakness", ["The drill of the kill switch failed", *said]
     if any(None in pair for pair in pairs):
         return "inconclusive", ["Nobody knows whether within its bound", *said]
     said += [_back(line) for line in of(lines, "back")]
@@ -241,6 +244,12 @@ def _stoppable(lines: Lines) -> tuple[str, list[str]]:
     if drills:
         return "pass", ["Yes, it was drilled", *said]
     return NONE, ["Not tried: no drill and no stop is in the record"]
+
+
+def _is_late(line: Line) -> bool:
+    """Whether it took longer than its bound, as far as the record says."""
+    seconds, bound = number(line.get("seconds")), number(line.get("bound"))
+    return seconds is not None and bound is not None and seconds > bound
 
 
 NOT_ALL = "not all undone"

@@ -315,6 +315,21 @@ def test_what_a_drill_left_is_said_as_what_an_experiment_left_is() -> None:
     assert not summary.dirty_drill(days.whole()), "records of before do not say whether it was clean"
 
 
+@pytest.mark.parametrize(
+    ("seconds", "says", "first"),
+    [
+        (4.0, "something of the drill is left: an index", "The drill of the kill switch failed"),
+        (None, "the run ended by lock: it was lost", "The drill of the kill switch failed"),
+        (200.0, "all was undone 200.0 s after the stop file stopped it; 120 s are allowed", "Not within its bound"),
+    ],
+)
+def test_a_drill_that_failed_says_by_what(seconds: float | None, says: str, first: str) -> None:
+    lines = changed(days.whole(), "drill", ok=False, seconds=seconds, bound=120.0, says=says)
+    _, words = drawn(lines)
+    answer = words.partition("Could it be stopped?")[2].partition("What stays to do?")[0]
+    assert first in answer and f"by stop file; {says}" in answer, answer
+
+
 def test_what_a_run_touched_is_not_known_without_its_findings() -> None:
     _, words = drawn(days.whole(), [{"folder": "runs/1-data-node-kill", "findings": None}])
     assert words.count("what it touched is not known") == 2
