@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import io
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -114,6 +115,9 @@ class Source:
             raise InvalidInput(f"{name}: cannot be read: {os.strerror(error.errno or 0)}") from None
         except ValueError:
             raise InvalidInput(f"{name}: no file can have this name, and a YAML file was expected") from None
+        if (other := _other_version(text)) is not None:
+            line, says = other
+            raise InvalidInput(f"{name}:{line}:1: {says}")
         try:
             root = _composed(text)
         except MarkedYAMLError as error:
@@ -279,6 +283,8 @@ def _has(below: Any, part: str | int) -> bool:
 
 def read_value(text: str) -> Any:
     """A value as it would be read in a file. Raises :class:`InvalidInput`, whose message has no position."""
+    if (other := _other_version(text)) is not None:
+        raise InvalidInput(other[1])
     try:
         root = YAML(typ="safe", pure=True).compose(io.StringIO(text))
     except YAMLError as error:
@@ -293,6 +299,20 @@ def read_value(text: str) -> Any:
     if source.lines:
         raise InvalidInput("; ".join(says for _, _, says in source.lines))
     return value
+
+
+_VERSION = re.compile(r"\A\ufeff?(?:[ \t]*(?:#.*)?\r?\n|%(?!YAML).*\n)*%YAML[ \t]+(\S+)")
+"""A directive with the version of YAML; only comments and other directives may stand before it."""
+
+
+def _other_version(text: str) -> tuple[int, str] | None:
+    """The line of a directive by which values are read otherwise than everywhere else, and what is said of it; None
+    where there is none."""
+    found = _VERSION.match(text)
+    if found is None or found[1] == "1.2":
+        return None
+    line = text.count("\n", 0, found.start(1)) + 1
+    return line, f"%YAML {found[1][:SHOWN]} gives values another meaning: expected YAML 1.2, or no such line"
 
 
 @lru_cache(maxsize=1024)

@@ -10,6 +10,7 @@ import pytest
 from chaos.base.errors import InvalidInput
 from chaos.definitions import Experiment, load_topology, writing
 from chaos.definitions.actions import Decommission, Recommission, Weights
+from chaos.definitions.source import read_value
 from chaos.faults.kinds.network import NetworkLatency
 from chaos.faults.kinds.node import NodeKill
 from chaos.registry import GRAMMAR, load_experiment
@@ -921,6 +922,9 @@ def test_a_wrong_topology_is_reported_with_the_experiments_own_errors() -> None:
     assert "t.yaml:2:8: zones: expected a list, got 3" in found
 
 
+VERSION = "gives values another meaning: expected YAML 1.2, or no such line"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -962,7 +966,10 @@ def test_a_wrong_topology_is_reported_with_the_experiments_own_errors() -> None:
         ("a: ._", "1:4: cannot read '._' as a number: expected one, or text in quotes"),
         ("a: !!bool maybe", "1:4: cannot read 'maybe' as true or false: expected one, or text in quotes"),
         (f"a: {'9' * 5000}", f"1:4: cannot read '{'9' * 40}…' as a whole number: expected one, or text in quotes"),
-        ("%YAML 1.1\n---\na: 10:30\n", "3:4: cannot read '10:30' as a whole number: expected one, or text in quotes"),
+        ("%YAML 1.1\n---\na: 010\n", f"1:1: %YAML 1.1 {VERSION}"),
+        ("# yes is true there\n\n%YAML 1.1\n--- {a: yes}\n", f"3:1: %YAML 1.1 {VERSION}"),
+        ("%YAML 1.3\n--- {a: 1}\n", f"1:1: %YAML 1.3 {VERSION}"),
+        ("%TAG ! tag:example.com,2026:\n%YAML 1.1 # old\n--- {a: 1}\n", f"2:1: %YAML 1.1 {VERSION}"),
         (f"a: {'[' * 99}1{']' * 99}\nb: {'[' * 100}1{']' * 100}", f"2:103: {LEVELS}"),
         (f"a: {'[' * 2000}{']' * 2000}", f"1:103: {LEVELS}"),
         (
@@ -974,6 +981,12 @@ def test_a_wrong_topology_is_reported_with_the_experiments_own_errors() -> None:
 )
 def test_what_is_no_mapping_of_keys(text: str, expected: str) -> None:
     assert says(text) == [f"x.yaml:{expected}"]
+
+
+def test_a_file_may_say_that_it_is_of_the_yaml_as_which_it_is_read() -> None:
+    assert load(f"%YAML 1.2\n---\n{EXAMPLE}").name == load(EXAMPLE).name
+    with pytest.raises(InvalidInput, match=f"^%YAML 1.1 {VERSION}$"):
+        read_value("%YAML 1.1\n--- 010")
 
 
 def test_a_list_whose_only_line_is_wrong_is_not_called_too_short() -> None:
