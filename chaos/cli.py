@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -142,7 +143,8 @@ def main() -> None:
     except OSError as error:  # a folder that cannot be written, a full disk
         where = f": {error.filename}" if error.filename else ""
         print(f"opensearch-chaos: {error.strerror or error}{where}", file=sys.stderr)
-        raise SystemExit(int(Exit.ERROR)) from None
+        exit_code = Exit.USAGE if error.errno == errno.ENAMETOOLONG else Exit.ERROR  # that name was given
+        raise SystemExit(int(exit_code)) from None
     except (typer.Abort, KeyboardInterrupt):
         print("opensearch-chaos: interrupted", file=sys.stderr)
         raise SystemExit(int(Exit.ABORTED)) from None

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -186,7 +187,7 @@ def _check(file: CampaignFile, path: Path) -> Iterator[Problem]:
     if file.name != path.stem:
         yield Problem(("name",), f"the name is {file.name} and the file is {path.name}: expected the same")
     for place, entry in enumerate(file.matrix.experiments):
-        if not (path.parent / entry.file).is_file():
+        if not os.path.isfile(path.parent / entry.file):
             says = (
                 f"there is no file {entry.file} (paths begin at this file's folder): expected an experiment's, such as "
             )

@@ -6,6 +6,7 @@ and are held by ``opensearch-chaos gameday run`` itself. Secrets stand in it by 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from datetime import time
@@ -686,21 +687,21 @@ def _check(file: GameDayFile, path: Path) -> Iterator[Problem]:
     if file.name != path.stem:
         yield Problem(("name",), f"the name is {file.name} and the file is {path.name}: expected the same")
     folder = path.parent
-    if not (folder / file.target).is_file():
+    if not os.path.isfile(folder / file.target):
         yield Problem(("target",), f"there is no file {file.target} beside this one: expected the target's file")
     for number, step in enumerate(file.experiments):
-        if not (folder / step.experiment).is_file():
+        if not os.path.isfile(folder / step.experiment):
             says = f"there is no file {step.experiment} beside this one: expected an experiment's file"
             yield Problem(("experiments", number, "experiment"), says)
     told = {event for each in file.announce for event in each.on}
     for event in ("before", "abort"):
         if event not in told:
             yield Problem(("announce",), f"nobody is told of {event!r}: expected one announcement with it", at_key=True)
-    if file.approval.allowed_signers is not None and not (folder / file.approval.allowed_signers).is_file():
+    if file.approval.allowed_signers is not None and not os.path.isfile(folder / file.approval.allowed_signers):
         says = f"there is no file {file.approval.allowed_signers} beside this one: expected OpenSSH's allowed signers"
         yield Problem(("approval", "allowed_signers"), says)
     signers = None if file.consent is None else file.consent.allowed_signers
-    if signers is not None and not (folder / signers).is_file():
+    if signers is not None and not os.path.isfile(folder / signers):
         says = f"there is no file {signers} beside this one: expected OpenSSH's allowed signers of the operators"
         yield Problem(("consent", "allowed_signers"), says)
     if not any(guard.counts == "outcome" for guard in file.guards.values()):

@@ -101,6 +101,32 @@ def test_a_wrong_command_or_option_is_one_line_and_exit_2(cli: Cli, arguments: l
     assert code == 2 and says in one_line(err)
 
 
+LONG = f"{'x' * 300}.yaml"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", LONG],
+        ["run", f"experiments/{LONG}"],
+        ["plan", LONG],
+        ["validate", LONG],
+        ["gameday", "validate", LONG],
+        ["gameday", "check", LONG],
+        ["gameday", "history", LONG],
+        ["campaign", "plan", LONG],
+        ["target", "check", LONG],
+        ["workload", "check", LONG],
+        ["audit", LONG],
+        ["report", LONG],
+    ],
+    ids=lambda arguments: " ".join(arguments)[:24],
+)
+def test_a_name_that_no_file_can_have_is_one_line_and_exit_2(cli: Cli, arguments: list[str]) -> None:
+    code, _, err = cli(*arguments)
+    assert code == 2 and "File name too long" in one_line(err) and LONG in err
+
+
 PLANNED = ["run", EXPERIMENT, "--dry-run"]
 NOTHING = "/nothing-is-here"
 SAMPLE = ROOT / "reports" / "sample"

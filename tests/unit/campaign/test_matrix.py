@@ -128,6 +128,7 @@ def test_what_is_left_out_is_named_with_its_reason(tmp_path: Path) -> None:
         (f"matrix: {{experiments: [{NO_FAULT}]}}\n", r"how many runs are wanted is missing"),
         (f"matrix: {{experiments: [{NO_FAULT}]}}\nrepeats: 2\nseeds: [1]\n", r"expected no repeats and no seed"),
         (f"matrix: {{experiments: [{NO_FAULT}, {NO_FAULT}]}}\nrepeats: 1\n", r"c.yaml:5:\d+: .* is named 2 times"),
+        (f"matrix: {{experiments: [{'x' * 300}.yaml]}}\nrepeats: 1\n", r"c.yaml:5:\d+: there is no file x{300}.yaml"),
         (
             "matrix: {experiments: [absent.yaml]}\nrepeats: 1\n",
             r"c.yaml:5:\d+: there is no file absent.yaml \(paths begin at this file's folder\): .*no-fault.yaml$",

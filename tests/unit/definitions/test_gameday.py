@@ -79,11 +79,16 @@ def test_a_zone_asks_for_two_people_and_a_drill(tmp_path: Path) -> None:
     assert (zone.written.people, zone.written.drilled) == (2, True)
 
 
+LONG = f"{'x' * 300}.yaml"
+"""No file can have this name."""
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"consent": {}}, "a consent is known by a key or by a role: expected allowed_signers or index"),
     ({"consent": {"allowed_signers": "operators"}}, "there is no file operators beside this one: expected OpenSSH's"),
     ({"name": "other"}, "the name is other and the file is staging.yaml"),
     ({"target": "nothing.yaml"}, "there is no file nothing.yaml"),
+    ({"target": LONG}, f"there is no file {LONG} beside this one"),
+    ({"approval": {"allowed_signers": LONG}}, f"there is no file {LONG} beside this one"),
+    ({"consent": {"allowed_signers": LONG}}, f"there is no file {LONG} beside this one"),
     ({"hypothesis": None}, '"hypothesis" is missing'),
     ({"window": {**WINDOW, "zone": "Europe/Nowhere"}}, "there is no time zone Europe/Nowhere"),
     ({"window": {**WINDOW, "zone": "../etc/passwd"}}, "is no time zone"),
@@ -149,6 +154,13 @@ def test_a_mistake_is_told_with_its_place(tmp_path: Path, change: dict[str, Any]
     with pytest.raises(InvalidInput) as error:
         load_gameday(file)
     assert says in error.value.message and f"{file.name}:" in error.value.message.splitlines()[0], error.value.message
+
+
+def test_an_experiment_whose_name_no_file_can_have_is_told_with_its_place(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    file.write_text(file.read_text().replace("one.yaml", LONG))
+    with pytest.raises(InvalidInput, match=r"^\S+:\d+:\d+: there is no file x{300}\.yaml beside this one"):
+        load_gameday(file)
 
 
 # ---- alert rules ------------------------------------------------------------------------------------------------
