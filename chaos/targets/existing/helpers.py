@@ -56,8 +56,13 @@ GONE_SECONDS = 60.0
 RECORDS = "/run/opensearch-chaos"
 """Folder of the machine; in it one for each pod, by its uid."""
 LAUNCH = f"""\
-import base64, glob, os, shutil, signal, sys, zlib
+import base64, fcntl, glob, os, shutil, signal, sys, zlib
 signal.pthread_sigmask(signal.SIG_BLOCK, {{signal.SIGTERM, signal.SIGINT}})
+shared = "/run/oschaos-host/.helpers"
+used = os.open(shared, os.O_RDWR | os.O_CREAT, 0o600)
+fcntl.flock(used, fcntl.LOCK_SH)
+if not os.path.samestat(os.fstat(used), os.stat(shared)):
+    sys.exit("the folder of records was taken away just now")
 os.makedirs("/usr/sbin", exist_ok=True)
 files = (("/etc/oschaos-host.json", 0o644, sys.argv[2].encode()),
          ("{PROGRAM}", 0o700, zlib.decompress(base64.b64decode(sys.argv[1]))))
@@ -66,6 +71,10 @@ for path, mode, text in files:
         file.write(text)
     os.replace(path + ".new", path)
 signal.sigwait({{signal.SIGTERM, signal.SIGINT}})
+try:
+    fcntl.flock(used, fcntl.LOCK_EX | fcntl.LOCK_NB)
+except BlockingIOError:
+    sys.exit()
 if not glob.glob("/run/oschaos-host/*.json"):
     shutil.rmtree("/proc/1/root{RECORDS}/" + sys.argv[3], ignore_errors=True)
     try:
@@ -74,7 +83,8 @@ if not glob.glob("/run/oschaos-host/*.json"):
         pass
 """
 """The helper's own program: it puts the program for faults in its place, waits to be told to end, and takes its folder
-of the machine away unless something is still written down there."""
+of the machine away unless something is still written down there, or another helper beside the same pod uses it:
+each holds a lock in it as long as it lives."""
 CALL = f"""\
 import os, sys
 reading, writing = os.pipe()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
+import os
 import subprocess
 import sys
 import threading
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +24,7 @@ from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 from chaos.base.errors import FaultError, InvalidInput, LabError, Lacking
+from chaos.base.waiting import wait_until
 from chaos.cli import app
 from chaos.commands.on_kubernetes import Where
 from chaos.definitions.existing import load_existing
@@ -705,6 +709,37 @@ def test_the_launcher_leaves_what_is_still_written_down(
     running.terminate()
     assert running.wait(10) == 0
     assert (tmp_path / "proc/1/root/run/opensearch-chaos/u-1").is_dir()
+
+
+def test_the_launcher_leaves_the_folder_to_another_helper_beside_the_same_pod(
+    helper: Callable[[str], subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    """As where the helper of a run that died ends while the next run has one."""
+    folder = tmp_path / "proc/1/root/run/opensearch-chaos/u-1"
+    first = helper("{}")
+    (tmp_path / PROGRAM.lstrip("/")).unlink()
+    second = helper("{}")
+    first.terminate()
+    assert first.wait(10) == 0 and folder.is_dir()
+    second.terminate()
+    assert second.wait(10) == 0 and not folder.exists()
+
+
+def has_opened(pid: int, file: Path) -> bool:
+    with suppress(OSError):
+        return str(file) in [os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir()]
+    return False
+
+
+def test_a_launcher_does_not_begin_in_a_folder_that_goes_away(tmp_path: Path) -> None:
+    (tmp_path / "run/oschaos-host").mkdir(parents=True)
+    shared = tmp_path / "run/oschaos-host/.helpers"
+    with shared.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # as the one that takes it away
+        begun = subprocess.Popen([sys.executable, "-IS", "-c", moved(LAUNCH, tmp_path), "", "{}", "u-1"])
+        assert wait_until(lambda: has_opened(begun.pid, shared), 10, every=0.01)
+        shared.unlink()
+    assert begun.wait(10) == 1
 
 
 # ---- names ------------------------------------------------------------------------------------------------------
