@@ -98,7 +98,8 @@ def alike(sides: tuple[Side, ...]) -> Iterator[Problem]:
 def _means(experiment: Experiment) -> Mapping[str, Any]:
     data = experiment.to_json()
     data["topology"] = {**data["topology"], "name": None, "file": None, "description": None}
-    (data["load"].get("dataset") or {}).pop("file", None)
+    for each in (data["load"], *data["load"].get("indices", ())):
+        (each.get("dataset") or {}).pop("file", None)
     return data
 
 

@@ -109,6 +109,33 @@ def test_what_a_side_may_change(overlay: str, differs: list[str] | None) -> None
     assert said == differs if differs else said
 
 
+WORKLOAD = """\
+apiVersion: opensearch-chaos/v1
+kind: workload
+name: orders
+fields: {customer: {type: keyword, pool: 50}}
+"""
+OTHERS = """\
+  indices: {others: {workload: ./one.yaml}}
+  streams: {theirs: {operation: index, rate: 5/s, good: ok within 1s, index: others}}
+phases:
+"""
+
+
+@pytest.mark.parametrize(
+    "overlay", ["{load: {workload: ./two.yaml}}", "{load: {indices: {others: {workload: ./two.yaml}}}}"]
+)
+def test_where_the_file_of_a_workload_lies_makes_no_side(overlay: str) -> None:
+    Path("one.yaml").write_text(WORKLOAD)
+    Path("two.yaml").write_text(WORKLOAD)
+    text = side(overlay).replace("load:\n  read:  {", "load:\n  workload: ./one.yaml\n  read:  {operation: get, ", 1)
+    text = text.replace("phases:\n", OTHERS, 1)
+    (line,) = says(text)
+    assert "side slow comes to the same experiment as side default: expected a difference" in line
+    Path("two.yaml").write_text(WORKLOAD.replace("50", "60"))
+    assert load(text).names == ("default", "slow")
+
+
 def test_objectives_of_the_command_line_hold_on_all_sides() -> None:
     from chaos.base.units import Duration
 
