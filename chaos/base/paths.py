@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import json
 import os
+import re
+import socket
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -76,6 +79,26 @@ def lives_elsewhere(folder: str | Path, lab: str) -> bool:
         return not os.path.samestat(there, os.stat(labs() / lab))  # ours by another name
     except OSError:
         return True
+
+
+MACHINE_ID = Path("/etc/machine-id")
+
+
+def machine() -> str:
+    """Two hashes that tell this machine from others: of its machine-id(5), or of its host name where it has none, and
+    of its boot."""
+    own = socket.gethostname()
+    with suppress(OSError, ValueError):
+        if re.fullmatch("[0-9a-f]{32}", text := MACHINE_ID.read_text().strip()):
+            own = text
+    return ",".join(hashlib.sha256(f"{APP} {each}".encode()).hexdigest()[:32] for each in (own, _boot_id()))
+
+
+def is_this_machine(said: str) -> bool:
+    """Whether :func:`machine` said so on this machine. Either hash is enough: a container has the boot of its host and
+    seldom a machine-id, and a host has another boot after each start. ``said`` is empty in labels of versions before:
+    these count as this machine's."""
+    return not said or bool({*said.split(",")} & {*machine().split(",")})
 
 
 def _boot_id() -> str:

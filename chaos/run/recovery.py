@@ -95,6 +95,14 @@ def _mend_living(result: Recovered, says: Callable[[str], None]) -> None:
         result.problems += failed
 
 
+def _name_others(says: Callable[[str], None]) -> None:
+    """Labs of other machines are left alone: whether their owners live is not known here."""
+    for kind in kinds.every().values():
+        with suppress(Exception):  # another package's kind; what is left alone is no problem
+            for id in sorted(kind.of_other_machines()):
+                says(f"lab {id} of kind '{kind.name}' was left as it is: it is another machine's, so run recover there")
+
+
 def recover(says: Callable[[str], None] = lambda _: None) -> Recovered:
     """Undo and remove everything whose owner is dead."""
     result = Recovered()
@@ -154,4 +162,5 @@ def recover(says: Callable[[str], None] = lambda _: None) -> Recovered:
             result.problems += problems
             if not problems:
                 result.removed.append(id)
+    _name_others(says)
     return result

@@ -65,6 +65,10 @@ class TargetKind(ABC):
         """The ids of labs of which there is anything."""
         return set()
 
+    def of_other_machines(self) -> set[str]:
+        """The ids of labs that are within reach and of other machines, whose owners this one cannot know."""
+        return set()
+
     def held(self, id: str) -> list[str]:
         """What there is of a lab, in words."""
         return []

@@ -86,13 +86,23 @@ class Docker(TargetKind):
         return folder if folder is not None and folder.is_dir() else None
 
     def known(self) -> set[str]:
-        """Of which the Docker engine, where there is one, has anything; not those of other users."""
+        """Of which the Docker engine, where there is one, has anything; not those of other users and machines."""
         if not likely():
             return set()
         from chaos.targets.labs.docker.engine import Engine
 
         engine = Engine.if_any()
         return {each.lab for each in engine.ours()} if engine is not None else set()
+
+    def of_other_machines(self) -> set[str]:
+        """Of which another machine that shares the engine has made something."""
+        if not likely():
+            return set()
+        from chaos.targets.labs.docker.engine import Engine
+
+        engine = Engine.if_any()
+        every = engine.owned() if engine is not None else []
+        return {each.lab for each in every if not paths.is_this_machine(each.machine)}
 
     def held(self, id: str) -> list[str]:
         """Containers, networks and volumes."""

@@ -25,6 +25,32 @@ def test_variables_move_cache_and_state(tmp_path: Path, monkeypatch: pytest.Monk
     assert (paths.labs(), paths.registry()) == (tmp_path / "s" / "labs", tmp_path / "s" / "registry")
 
 
+def test_a_machine_is_known_by_its_id_or_its_boot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "machine-id"
+    monkeypatch.setattr(paths, "MACHINE_ID", file)
+
+    def on(id: str, boot: str, name: str = "vm") -> str:
+        file.write_text(f"{id}\n")
+        monkeypatch.setattr(paths, "_boot_id", lambda: boot)
+        monkeypatch.setattr(paths.socket, "gethostname", lambda: name)
+        return paths.machine()
+
+    one, other = "a" * 32, "b" * 32
+    first = on(one, "boot-1")
+    assert one not in first and "boot-1" not in first and paths.is_this_machine("")
+    on(one, "boot-2")
+    assert paths.is_this_machine(first), "it was started again"
+    on("", "boot-1", "f00dcafe")
+    assert paths.is_this_machine(first), "a container on it"
+    on(other, "boot-3")
+    assert not paths.is_this_machine(first)
+    named = on("uninitialized", "boot-3", "alpine")
+    on("", "boot-4", "alpine")
+    assert paths.is_this_machine(named), "one without an id, which was started again"
+    file.unlink()
+    assert paths.is_this_machine(named)
+
+
 def test_root_has_the_systems_folders_and_users_have_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENSEARCH_CHAOS_CACHE", raising=False)
     monkeypatch.delenv("OPENSEARCH_CHAOS_STATE", raising=False)

@@ -1,7 +1,8 @@
 """The Docker engine, spoken to through docker-py; what it refuses becomes a LabError here.
 
-Every container, network and volume of ours carries labels: the lab's id, the state folder that the lab belongs to, and
-what it is. So they are found again by whoever asks the engine, whatever became of the process that made them.
+Every container, network and volume of ours carries labels: the lab's id, the machine and the state folder that the lab
+belongs to, and what it is. So they are found again by every process that asks the engine, whatever became of the one
+that made them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from docker.types import IPAMConfig, IPAMPool
 from chaos.base import paths
 from chaos.base.errors import LabError, MissingPrerequisite
 
-LAB, STATE, PART, HOST = (f"opensearch-chaos.{word}" for word in ("lab", "state", "part", "host"))
+LAB, STATE, PART, HOST, MACHINE = (f"opensearch-chaos.{word}" for word in ("lab", "state", "part", "host", "machine"))
 """Labels. ``PART`` is proxy, node, data or network; ``HOST`` is the lab's host that it belongs to."""
 SOCKET = Path("/var/run/docker.sock")
 CALL_SECONDS = 90.0
@@ -55,6 +56,17 @@ class Owned:
     lab: str
     state: str
     what: str
+    machine: str = ""
+    """By :func:`chaos.base.paths.machine`; empty: of a version that did not say."""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is of this machine, and of no lab that another state folder of it still has."""
+        return paths.is_this_machine(self.machine) and not paths.lives_elsewhere(self.state, self.lab)
+
+
+def _owned(labels: Mapping[str, str], what: str) -> Owned:
+    return Owned(labels[LAB], labels.get(STATE, ""), what, labels.get(MACHINE, ""))
 
 
 class Engine:
@@ -119,7 +131,8 @@ class Engine:
     # ---- making -------------------------------------------------------------------------------
 
     def labels(self, lab: str, part: str, host: str = "") -> dict[str, str]:
-        return {LAB: lab, STATE: str(paths.state().absolute()), PART: part, HOST: host}
+        state = str(paths.state().absolute())
+        return {LAB: lab, STATE: state, PART: part, HOST: host, MACHINE: paths.machine()}
 
     def make_network(self, lab: str, name: str) -> str:
         """A bridge with a /24 of its own; returns its first three numbers (``198.18.7``)."""
@@ -258,24 +271,23 @@ class Engine:
         found = []
         with _translated("a list of what is ours"):
             for each in self.client.api.containers(all=True, filters=wanted):
-                labels = each["Labels"]
-                found.append(Owned(labels[LAB], labels.get(STATE, ""), f"container {each['Names'][0].lstrip('/')}"))
+                found.append(_owned(each["Labels"], f"container {each['Names'][0].lstrip('/')}"))
             for each in self.client.api.networks(filters=wanted):
-                found.append(Owned(each["Labels"][LAB], each["Labels"].get(STATE, ""), f"network {each['Name']}"))
+                found.append(_owned(each["Labels"], f"network {each['Name']}"))
             for each in self.client.api.volumes(filters=wanted)["Volumes"] or ():
-                found.append(Owned(each["Labels"][LAB], each["Labels"].get(STATE, ""), f"volume {each['Name']}"))
+                found.append(_owned(each["Labels"], f"volume {each['Name']}"))
         return found
 
     def ours(self, lab: str | None = None) -> list[Owned]:
-        """The same without what is of a lab that another state folder still has: another user of the engine may have
-        one of the same id."""
-        return [each for each in self.owned(lab) if not paths.lives_elsewhere(each.state, each.lab)]
+        """The same without what is of another machine, or of a lab that another state folder still has: another user of
+        the engine may have one of the same id."""
+        return [each for each in self.owned(lab) if each.is_ours]
 
     def keep_logs(self, lab: str, folder: Path) -> None:
         """Write what each container of a lab of ours has said to ``folder``; what cannot be had is left out."""
         with suppress(LabError, OSError):
             for each in self.client.containers.list(all=True, filters={"label": f"{LAB}={lab}"}):
-                if paths.lives_elsewhere(each.labels.get(STATE, ""), lab):
+                if not _owned(each.labels, "").is_ours:
                     continue
                 node = each.labels.get(PART) == "node"
                 name = f"{'' if node else 'toxiproxy-'}{each.labels.get(HOST)}.log"

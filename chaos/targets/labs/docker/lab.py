@@ -24,7 +24,7 @@ from typing import Any, Self
 from docker.models.containers import Container
 
 from chaos.base import paths
-from chaos.base.errors import FaultError, LabError
+from chaos.base.errors import FaultError, InvalidInput, LabError
 from chaos.base.netsock import Endpoint, Namespace
 from chaos.base.paths import PREFIX, ProcessIdentity, write_json
 from chaos.definitions import NodeSpec, Topology
@@ -81,9 +81,14 @@ class DockerLab(BaseLab):
 
     @classmethod
     def create(cls, topology: Topology, parts: Parts, *, id: str, lease: bool = False) -> Self:
-        """Also refused where another user of the engine has a lab of this id: names are the engine's."""
+        """Also refused where another user or machine of the engine has a lab of this id: names are the engine's."""
         engine = Engine.if_any()
         for each in engine.owned(id) if engine is not None else ():
+            if not paths.is_this_machine(each.machine):
+                raise InvalidInput(
+                    f"a lab named '{id}' of another machine is on this Docker engine already",
+                    remedy="choose another name with --name",
+                )
             if paths.lives_elsewhere(each.state, id):
                 raise markers.taken(id, each.state)
         return super().create(topology, parts, id=id, lease=lease)

@@ -11,9 +11,10 @@ from fakes import PARTS, topology
 
 from chaos.base import paths
 from chaos.base.errors import InvalidInput
+from chaos.run import recovery
 from chaos.targets.kinds import docker as kind
 from chaos.targets.labs.docker import engine as module
-from chaos.targets.labs.docker.engine import HOST, LAB, PART, STATE, Engine
+from chaos.targets.labs.docker.engine import HOST, LAB, MACHINE, PART, STATE, Engine
 from chaos.targets.labs.docker.lab import DockerLab
 
 
@@ -102,3 +103,48 @@ def test_no_lab_is_made_of_a_name_that_another_user_of_the_engine_has(engine: En
     with pytest.raises(InvalidInput, match=f"already on this machine, of the state folder {states['theirs']}"):
         DockerLab.create(topology("3az"), PARTS, id="play")
     assert not (states["ours"] / "labs" / "play").exists()
+
+
+@pytest.fixture
+def shared(engine: Engine, states: dict[str, Path]) -> Engine:
+    """The same engine, by TCP: a second machine has a lab of the same id, and one of its own, in its state folder of
+    the same path."""
+    client: Any = engine.client
+    labels = {STATE: str(states["ours"]), PART: "node"}
+    client.made["new"] = {LAB: "play", **labels, HOST: "new", MACHINE: paths.machine()}
+    client.made["far"] = {LAB: "play", **labels, HOST: "far", MACHINE: "0" * 32 + "," + "1" * 32}
+    client.made["farther"] = {LAB: "theirs", **labels, HOST: "farther", MACHINE: "0" * 32 + "," + "1" * 32}
+    return engine
+
+
+def test_what_another_machine_made_on_a_shared_engine_stays_and_is_named(shared: Engine, tmp_path: Path) -> None:
+    """What was made before there was such a label counts as this machine's, as it did."""
+    assert kind.TARGET.known() == {"play"} and kind.TARGET.of_other_machines() == {"play", "theirs"}
+    assert kind.TARGET.held("play") == ["container ours", "container gone", "container new"]
+    assert kind.TARGET.remove("play") == [] and kind.TARGET.remove("theirs") == []
+    assert [each.what for each in shared.owned()] == ["container theirs", "container far", "container farther"]
+    said: list[str] = []
+    recovery._name_others(said.append)
+    assert [line.partition(" of kind")[0] for line in said] == ["lab play", "lab theirs"]
+
+
+def test_logs_of_another_machine_s_lab_are_not_kept(
+    shared: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module.Engine, "logs", lambda self, container, lines=None: container.name)
+    (tmp_path / "logs").mkdir()
+    shared.keep_logs("play", tmp_path / "logs")
+    assert sorted(each.name for each in (tmp_path / "logs").iterdir()) == [
+        "gone-data.log", "new.log", "ours-data.log"
+    ]  # fmt: skip
+
+
+def test_no_lab_is_made_of_a_name_that_another_machine_has(shared: Engine, states: dict[str, Path]) -> None:
+    with pytest.raises(InvalidInput, match="a lab named 'theirs' of another machine is on this Docker engine already"):
+        DockerLab.create(topology("3az"), PARTS, id="theirs")
+    assert not (states["ours"] / "labs" / "theirs").exists()
+
+
+def test_what_is_made_says_of_which_machine_it_is(engine: Engine) -> None:
+    labels = engine.labels("play", "node", "a-data")
+    assert paths.is_this_machine(labels[MACHINE]) and labels[MACHINE]
