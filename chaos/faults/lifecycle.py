@@ -208,6 +208,11 @@ class Lifecycle:
             frozenset(node for each in others for node in each.targets),
         )
 
+    def _beside_now(self, active: Active) -> None:
+        """Tell its evidence what other faults hold by now, those included whose end is not proven yet."""
+        with self._lock:
+            self._beside(active.evidence, active.fault, [each.fault for each in self._ending])
+
     def _command(self, active: Active) -> None:
         """``held``: it is to be looked at again right before its undo, so that a look that is missing is noticed."""
         fault = active.fault
@@ -261,7 +266,9 @@ class Lifecycle:
             active.holding.saw(look, since)
             self._keep_watching()
         if pulse is not None:
-            active.pulsing = Pulsing(self._lab, fault, pulse, active.entries, evidence, self._events)
+            active.pulsing = Pulsing(
+                self._lab, fault, pulse, active.entries, evidence, self._events, lambda: self._beside_now(active)
+            )
             active.pulsing.start(began)
         return proven
 
@@ -343,7 +350,7 @@ class Lifecycle:
         with self._lock:
             if active.undoing:
                 return
-            self._beside(active.evidence, active.fault, [each.fault for each in self._ending])
+            self._beside_now(active)
         began = time.monotonic_ns()
         verdict = active.holding.settle(self._lab, self._stopped)
         if verdict is None:
@@ -426,7 +433,7 @@ class Lifecycle:
         with self._lock:
             if active.undoing or active not in self._active:
                 return
-            self._beside(active.evidence, active.fault, [each.fault for each in self._ending])
+            self._beside_now(active)
         began = time.monotonic_ns()
         look = holding.glance(self._lab)
         if active.undoing or self._stopped():

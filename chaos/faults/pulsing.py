@@ -2,12 +2,16 @@
 
 The ledger needs nothing of this: the intents were written before the first time, inverses are idempotent, and what a
 dead runner left is either in effect or away.
+
+A look that breaks proves nothing, and is taken again for as long as the time lasts; what breaks the thread itself makes
+the whole not proven. Either way no time goes by that counts and was not looked at.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -15,7 +19,7 @@ from chaos.faults.evidence import Evidence, Look, Probe
 from chaos.faults.fault import Fault, Pulse
 from chaos.faults.holding import Holding
 from chaos.faults.ledger import Entry
-from chaos.faults.moves import Move, apply_moves
+from chaos.faults.moves import Move, apply_moves, said
 from chaos.faults.patience import patiently
 from chaos.history.events import FaultPulse
 from chaos.history.writer import Events
@@ -31,15 +35,26 @@ class Pulsing:
     """Begins in effect, just proven. :meth:`stop` ends it wherever it is and says how it went."""
 
     def __init__(
-        self, lab: Lab, fault: Fault, pulse: Pulse, entries: list[Entry], evidence: Evidence, events: Events
+        self,
+        lab: Lab,
+        fault: Fault,
+        pulse: Pulse,
+        entries: list[Entry],
+        evidence: Evidence,
+        events: Events,
+        beside: Callable[[], None],
     ) -> None:
+        """``beside``: tells the evidence what other faults hold by now; called before each look, from a thread of its
+        own."""
         self._lab, self._fault, self._pulse, self._entries = lab, fault, pulse, entries
-        self._evidence, self._events = evidence, events
+        self._evidence, self._events, self._beside = evidence, events, beside
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"pulse {fault.id}", daemon=True)
         self._times: list[bool] = []
         self._lost: list[str] = []
         """Of times that did not last as long as they were to: what was seen instead."""
+        self._unseen: list[str] = []
+        """Of times that were not proven because their last look broke: how."""
         self.unanswered: list[Move] = []
         """Those of which nobody said what became of them."""
         self._problems: list[str] = []
@@ -55,6 +70,7 @@ class Pulsing:
         self._thread.join()
         shown = sum(self._times)
         probes = [Probe("moves of the pulses", "no failure", problem, False) for problem in self._problems[:5]]
+        probes += [Probe("a look at a time", "taken", unseen, False) for unseen in self._unseen[:5]]
         probes += [Probe("a time until its end", "in effect", lost, False) for lost in self._lost[:5]]
         lost = f", and {len(self._lost)} gone before its end" if self._lost else ""
         return Look(
@@ -64,6 +80,12 @@ class Pulsing:
         )
 
     def _run(self) -> None:
+        try:
+            self._come_and_go()
+        except Exception as error:  # times that end without a word would be taken for proven ones
+            self._problems.append(f"it came and went no more: {said(error)}")
+
+    def _come_and_go(self) -> None:
         moves = [entry.move for entry in self._entries]
         back = [entry.inverse for entry in reversed(self._entries) if entry.inverse is not None]
         number = 1
@@ -90,6 +112,7 @@ class Pulsing:
         if self._pulse.down >= LONG_SECONDS and self._evidence.holds:
             if self._over.wait(max(0.0, end - LAST_SECONDS - time.monotonic())):
                 return False
+            self._beside()
             seen = Holding(self._evidence, time.monotonic_ns()).settle(self._lab, self._over.is_set)
             if seen is not None and not seen.holds:
                 self._lost.append(seen.look.says)
@@ -98,12 +121,19 @@ class Pulsing:
     def _look_until(self, end: float) -> bool | None:
         """True once a look proves it; None when the end of all came before the time was over."""
         while True:
-            look = patiently(lambda: self._evidence.in_effect(self._lab), self._over.is_set, 0.0)
+            look, broke = None, None
+            try:
+                self._beside()
+                look = patiently(lambda: self._evidence.in_effect(self._lab), self._over.is_set, 0.0)
+            except Exception as error:  # what cannot be looked at is not proven
+                broke = said(error)
             if look is not None and look.proven:
                 return True
             if self._over.wait(0.02):
                 return None
             if time.monotonic() >= end:
+                if broke is not None:
+                    self._unseen.append(broke)
                 return False
 
     def _note(self, state: str, number: int, **fields: Any) -> None:

@@ -363,3 +363,52 @@ def test_while_another_fault_is_being_undone_what_it_held_is_left_out(lab: FakeL
     cycle.look_again(["f1"])
     assert seen[-1] == frozenset()
     cycle.undo_all()
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_each_look_at_what_comes_and_goes_knows_what_other_faults_hold_by_then(
+    lab: FakeLab, log: Log, cycle: Lifecycle, monkeypatch: pytest.MonkeyPatch, long: bool
+) -> None:
+    """A node that another one pauses meanwhile is silent whether or not anything is dropped on the way to it."""
+    monkeypatch.setattr("chaos.faults.pulsing.LONG_SECONDS", 0.0 if long else 60.0)
+    monkeypatch.setattr("chaos.faults.pulsing.LAST_SECONDS", 0.01)
+    looked: list[frozenset[str]] = []
+    going, enough = threading.Event(), threading.Event()
+
+    class Starts(FakeEvidence):
+        def gone(self, lab: Any) -> Look:
+            going.set()
+            enough.wait(60)
+            return super().gone(lab)
+
+    class Sees(FakeEvidence):
+        nodes: frozenset[str] = frozenset()
+
+        def beside(self, links: Any, nodes: Any) -> None:
+            self.nodes = nodes
+
+        def in_effect(self, lab: Any) -> Look:
+            self._saw(not long)
+            return super().in_effect(lab)
+
+        def held(self, lab: Any) -> Look:
+            self._saw(long)
+            return super().held(lab)
+
+        def _saw(self, counts: bool) -> None:
+            if counts:
+                looked.append(self.nodes)
+            self.nodes = frozenset({"what was told before an earlier look"})
+
+    assert cycle.inject(replace(a_fault("f1", [block("a-data", "c-data")], Sees()), pulse=Pulse(0.02, 0.01)))
+    assert cycle.inject(replace(a_fault("f2", [], Starts()), targets=("c-data",)))
+    assert wait_until(lambda: looked[-1:] == [frozenset({"c-data"})], 20)
+    undoing = threading.Thread(target=lambda: cycle.undo("f2"))
+    undoing.start()
+    assert going.wait(20)
+    since = len(looked)
+    assert wait_until(lambda: len(looked) >= since + 2, 20) and looked[-1] == {"c-data"}
+    enough.set()
+    undoing.join()
+    assert wait_until(lambda: looked[-1] == frozenset(), 20)
+    assert cycle.undo("f1")

@@ -434,7 +434,7 @@ def test_the_look_that_proves_the_first_time_takes_its_part_of_it(lab: FakeLab, 
     fault = replace(a_fault("f1", [block("a-data", "c-data")]), pulse=Pulse(1000.0, 1000.0))
     entries = ledger.intend("f1", fault.moves)
     assert fault.pulse is not None
-    pulsing = Pulsing(lab, fault, fault.pulse, entries, FakeEvidence(), log)
+    pulsing = Pulsing(lab, fault, fault.pulse, entries, FakeEvidence(), log, lambda: None)
     pulsing.start(time.monotonic() - 1000.0)
     assert wait_until(lambda: [event["state"] for event in log.of("fault.pulse")] == ["up"], 20)
     assert pulsing.stop().proven
@@ -448,6 +448,70 @@ def test_a_time_that_is_not_proven_makes_the_whole_not_proven(lab: FakeLab, log:
     assert wait_until(lambda: any(e.get("proven") is False for e in log.of("fault.pulse")), 10)
     assert not lifecycle.undo("f1")
     assert lab.effects == set()
+
+
+def test_a_look_that_breaks_ends_no_coming_and_going_and_a_time_with_nothing_else_is_not_proven(
+    lab: FakeLab, log: Log, lifecycle: Lifecycle
+) -> None:
+    class Breaks(FakeEvidence):
+        broken = False
+
+        def in_effect(self, lab: Any) -> Look:
+            if self.broken:
+                raise LabError("docker does not answer")
+            return super().in_effect(lab)
+
+    evidence = Breaks()
+    fault = replace(a_fault("f1", [block("a-data", "c-data")], evidence), pulse=Pulse(0.02, 0.02))
+
+    def proven() -> list[bool]:
+        return [event["proven"] for event in log.of("fault.pulse") if event["state"] == "down"]
+
+    assert lifecycle.inject(fault)
+    evidence.broken = True
+    assert wait_until(lambda: False in proven(), 20)
+    evidence.broken = False
+    assert wait_until(lambda: proven()[-1] is True, 20), "it comes and goes on"
+    assert not lifecycle.undo("f1") and lab.effects == set()
+    (pulses,) = (event for event in log.of("fault.evidence") if event["stage"] == "pulses")
+    assert pulses["proven"] is False
+    assert {"docker does not answer"} == {probe["measured"] for probe in pulses["probes"]}
+
+
+def test_a_look_that_breaks_is_taken_again_for_as_long_as_its_time_lasts(
+    lab: FakeLab, log: Log, lifecycle: Lifecycle
+) -> None:
+    class BreaksOnce(FakeEvidence):
+        left = 0
+
+        def in_effect(self, lab: Any) -> Look:
+            if self.left:
+                self.left -= 1
+                raise LabError("docker does not answer")
+            return super().in_effect(lab)
+
+    evidence = BreaksOnce()
+    fault = replace(a_fault("f1", [block("a-data", "c-data")], evidence), pulse=Pulse(1.0, 0.01, 2))
+    assert lifecycle.inject(fault)
+    evidence.left = 1
+    assert wait_until(lambda: [event["state"] for event in log.of("fault.pulse")] == ["up", "down", "up"], 20)
+    assert evidence.left == 0 and lifecycle.undo("f1")
+
+
+def test_what_ends_the_coming_and_going_early_is_not_proven(
+    lab: FakeLab, log: Log, lifecycle: Lifecycle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> list[str]:
+        raise RuntimeError("can't start new thread")
+
+    fault = replace(a_fault("f1", [block("a-data", "c-data")]), pulse=Pulse(0.02, 0.02))
+    assert lifecycle.inject(fault)
+    monkeypatch.setattr("chaos.faults.pulsing.apply_moves", full)
+    active = lifecycle._active[0]
+    assert active.pulsing is not None and wait_until(lambda: not active.pulsing._thread.is_alive(), 20)  # type: ignore[union-attr]
+    assert not lifecycle.undo("f1") and lab.effects == set()
+    (pulses,) = (event for event in log.of("fault.evidence") if event["stage"] == "pulses")
+    assert pulses["proven"] is False and "can't start new thread" in pulses["probes"][0]["measured"]
 
 
 def test_a_worker_starts_after_the_moves_and_is_over_before_their_undo(lab: FakeLab, lifecycle: Lifecycle) -> None:
