@@ -526,6 +526,8 @@ class LinkEvidence:
     def gone(self, lab: Lab) -> Look:
         self._silent_nodes, self._holding = frozenset(), False
         self._look_who_is_apart(lab)
+        if not self._free(self.touched):
+            return Look(False, UNANSWERABLE)
         lines = [self._between(lab, pair) for pair in self._free([*self.touched, *self.control_pairs])]
         probes = []
         for (a, b), echo in together(lines, 2.0, pings=5).items():
@@ -548,6 +550,13 @@ class LinkEvidence:
         for line in self._existing:
             line.close()
         self._existing = []
+
+
+def _also(alive: Look, more: list[Probe], what: str) -> Look:
+    """Pings that are as before, and what else must be so where a fault is gone that pings alone do not show."""
+    well = sum(probe.ok for probe in more)
+    says = f"{alive.says}; {well} of {len(more)} {what} too"
+    return Look(alive.proven and bool(more) and well == len(more), says, [*alive.probes, *more])
 
 
 def apart(lab: Lab, pairs: Iterable[Pair], made: Callable[[Lab, Pair], Line]) -> frozenset[Pair]:
@@ -626,16 +635,21 @@ class BandwidthEvidence(LinkEvidence):
         look = super().before(lab)
         probes = list(look.probes)
         for pair in self.touched:
-            seconds, measured = self._flood(lab, pair)
-            ok = seconds is not None and 2 * seconds <= self._expected_seconds
-            expected = f"more than {2 * self._rate / 1000:.1f} kB/s"
-            probes.append(Probe(f"{self._size} bytes {pair[0]} → {pair[1]}", expected, measured, ok))
+            seconds, probe = self._uncapped(lab, pair)
+            probes.append(probe)
             if seconds is not None:
                 self._before[pair] = seconds
         well = sum(p.ok for p in probes)
         return Look(
             look.proven and well == len(probes), f"{well} of {len(probes)} measurements are as expected", probes
         )
+
+    def _uncapped(self, lab: Lab, pair: Pair) -> tuple[float | None, Probe]:
+        """Seconds of a burst, which no cap must slow: what is capped takes twice as long at least."""
+        seconds, measured = self._flood(lab, pair)
+        ok = seconds is not None and 2 * seconds <= self._expected_seconds
+        expected = f"more than {2 * self._rate / 1000:.1f} kB/s"
+        return seconds, Probe(f"{self._size} bytes {pair[0]} → {pair[1]}", expected, measured, ok)
 
     def in_effect(self, lab: Lab) -> Look:
         expected = self._expected_seconds
@@ -667,6 +681,19 @@ class BandwidthEvidence(LinkEvidence):
         least = 0.7 * self._expected_seconds * GLANCED_PART
         return [self._burst(pairs[0], f"{measured}, a part of it", seconds is not None and seconds >= least)]
 
+    def gone(self, lab: Lab) -> Look:
+        """And a burst over each touched pair: a ping is too small for a cap to show. A pair that does not carry it ends
+        the look, because those that are still capped take seconds each."""
+        alive = super().gone(lab)
+        if not alive.proven:
+            return alive
+        bursts: list[Probe] = []
+        for pair in self._free(self.touched):
+            bursts.append(self._uncapped(lab, pair)[1])
+            if not bursts[-1].ok:
+                break
+        return _also(alive, bursts, "bursts")
+
 
 class SlicerEvidence(LinkEvidence):
     """Two signs. Pings in a row on one connection, new or existing, are ``delay`` apart whatever the direction that is
@@ -676,6 +703,8 @@ class SlicerEvidence(LinkEvidence):
     """
 
     ROW = 10
+    ROWS = 3
+    """How many rows tell what is so without slices: noise only ever adds, so the fastest counts."""
 
     def __init__(self, touched: list[Pair], untouched: list[Pair], size: int, delay: float, opened: list[Pair]) -> None:
         super().__init__(touched, untouched, lambda *_: "", lambda *_: True)
@@ -688,7 +717,7 @@ class SlicerEvidence(LinkEvidence):
     def before(self, lab: Lab) -> Look:
         look = super().before(lab)
         for pair, line in zip(self.touched, self._existing, strict=True):
-            rows = [self._pings(line) for _ in range(3)]
+            rows = [self._pings(line) for _ in range(self.ROWS)]
             answered = [seconds for seconds, echo in rows if echo.reply is Reply.ANSWERED]
             if answered:
                 self._before[pair] = min(answered)  # noise only ever adds, and what it adds would hide the pauses
@@ -733,7 +762,7 @@ class SlicerEvidence(LinkEvidence):
 
     def _row(self, pair: Pair, which: str, line: Line) -> tuple[Probe, bool]:
         """A row of pings, and whether the connection had ended."""
-        pauses = (self.ROW - 1) * self._delay
+        pauses = self._pauses
         limit = pauses + tolerance(pauses) + self.ROW * CONTROL_GROWTH_SECONDS
         seconds, echo = self._pings(line)
         answered = echo.reply is Reply.ANSWERED
@@ -747,14 +776,49 @@ class SlicerEvidence(LinkEvidence):
         )
         return probe, echo.reply in (*ENDED, Reply.UNREACHABLE)
 
-    def _pings(self, line: Line) -> tuple[float, Echo]:
-        """Seconds for a row of pings after a first one, and how the last one ended."""
+    @property
+    def _pauses(self) -> float:
+        """Seconds that the slices add to a row of pings."""
+        return (self.ROW - 1) * self._delay
+
+    def _pings(self, line: Line, most: float = math.inf) -> tuple[float, Echo]:
+        """Seconds for a row of pings after a first one, and how the last one ended. After ``most`` s no more are
+        sent."""
         echo = line.ping(2.0 + self._delay)
         began = time.monotonic()
         for _ in range(self.ROW - 1):
-            if echo.reply is Reply.ANSWERED:
+            if echo.reply is Reply.ANSWERED and time.monotonic() - began < most:
                 echo = line.ping(2.0 + self._delay)
         return time.monotonic() - began, echo
+
+    def gone(self, lab: Lab) -> Look:
+        """And a row of pings over each touched pair: the fastest of single pings is one that waited for no pause. A
+        pair whose row is still held up ends the look."""
+        alive = super().gone(lab)
+        if not alive.proven:
+            return alive
+        rows: list[Probe] = []
+        for pair in self._free(self.touched):
+            rows.append(self._unsliced(lab, pair))
+            if not rows[-1].ok:
+                break
+        return _also(alive, rows, "rows of pings")
+
+    def _unsliced(self, lab: Lab, pair: Pair) -> Probe:
+        limit = self._before.get(pair, 0.0) + 0.5 * self._pauses
+        line = between(lab, pair)
+        for _ in range(self.ROWS):
+            seconds, echo = self._pings(line, limit)
+            answered = echo.reply is Reply.ANSWERED
+            if answered and seconds < limit:
+                break
+        line.close()
+        return Probe(
+            f"{self.ROW - 1} pings after one {pair[0]} → {pair[1]}",
+            f"less than {milliseconds(limit)}",
+            milliseconds(seconds) if answered else str(echo),
+            answered and seconds < limit,
+        )
 
 
 class SlowCloseEvidence(LinkEvidence):
@@ -796,6 +860,8 @@ class SlowCloseEvidence(LinkEvidence):
 
     def gone(self, lab: Lab) -> Look:
         alive = super().gone(lab)
+        if not alive.probes:
+            return alive
         probes = list(alive.probes)
         for pair, seconds in self._closes(lab, self._free(self.touched), 2.0).items():
             probes.append(

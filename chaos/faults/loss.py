@@ -397,6 +397,8 @@ class LossEvidence(LinkEvidence):
 
     def gone(self, lab: Lab) -> Look:
         alive = super().gone(lab)
+        if not alive.probes:
+            return alive
         probes = alive.probes + self._calm(lab, self._free(self.touched), "pings in a row")
         well = sum(p.ok for p in probes)
         return Look(well == len(probes), f"{well} of {len(probes)} measurements are as before", probes)

@@ -23,7 +23,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from chaos.faults.evidence import Look, Probe, Simple, milliseconds, tolerance
+from chaos.faults.evidence import UNANSWERABLE, Look, Probe, Simple, milliseconds, tolerance
 from chaos.faults.probes import HTTP_PING, SERVICE_PING, Pair
 from chaos.targets.http_addon import PROBE, Rule, matches
 from chaos.targets.protocol import Lab
@@ -258,6 +258,8 @@ class RequestEvidence(Simple):
 
     def gone(self, lab: Lab) -> Look:
         pairs = self._free(self.touched)
+        if not pairs:
+            return Look(False, UNANSWERABLE)
         rows = self._send(lab, [(pair, self._wanted.stands_for, enough(self._wanted.share)) for pair in pairs])
         probes = [self._calm(row) for row in rows]
         return Look(all(probe.ok for probe in probes), "requests are answered as before", probes)

@@ -27,7 +27,7 @@ from chaos.faults.kinds.node import OnProcess
 from chaos.faults.offers import Aim, Means
 from chaos.faults.probes import Line, Pair, Reply, together
 from chaos.faults.storm import ENOUGH, Storm, Tally
-from chaos.opensearch.administration import indices_named
+from chaos.opensearch.administration import certain, indices_named
 from chaos.opensearch.rest import UNREADABLE
 from chaos.opensearch.views import NOBODY, administer, await_elected, leaders, newest, views
 from chaos.targets.protocol import Lab
@@ -283,6 +283,10 @@ class StormEvidence(Simple):
         """What the storm could leave behind."""
         return []
 
+    def is_counted_no_more(self, lab: Lab) -> bool:
+        """Whether that of which the cluster counts something went with the storm, so that nothing is to be told."""
+        return False
+
     def arrives(self, well: int, grown: float) -> bool:
         """Whether it is seen to arrive, of so many requests that were answered well."""
         return well > 0
@@ -370,12 +374,16 @@ class StormEvidence(Simple):
 
     def gone(self, lab: Lab) -> Look:
         limit = self._background + 0.5 * self._storm.rate + 2
-        now = self._per_second(lab) or 0.0
-        probes = [Probe(f"{self._what} per second", f"at most {limit:.1f}", f"{now:.1f}", now <= limit)]
+        now = self._per_second(lab)
+        if now is None and self.is_counted_no_more(lab):
+            now = 0.0
+        told = "no answer" if now is None else f"{now:.1f}"
+        ok = now is not None and now <= limit
+        probes = [Probe(f"{self._what} per second", f"at most {limit:.1f}", told, ok)]
         probes += [Probe(name, "answered", f"{value:.4g}", True) for name, value in self._storm.measure(lab).items()]
         probes += self.left(lab)
         well = sum(probe.ok for probe in probes)
-        return Look(well == len(probes), f"{now:.1f} {self._what} per second, {well} of {len(probes)} signs", probes)
+        return Look(well == len(probes), f"{self._what} per second: {told}, {well} of {len(probes)} signs", probes)
 
 
 SENT_AND_COUNTED = "every two seconds, and before its undo: what was sent and what was counted in the last seconds"
@@ -415,6 +423,8 @@ class TaskStorm(_ClusterManagerFault):
         return TaskEvidence(means.worker, storm_prefix(aim.id), self.what)
 
 
+TOLD_SECONDS = 5.0
+"""For the cluster to say whether an index is there."""
 THROTTLED = "/_nodes/_local/stats/cluster_manager_throttling"
 
 
@@ -438,6 +448,17 @@ class TaskEvidence(StormEvidence):
     def arrives(self, well: int, grown: float) -> bool:
         """Throttled ones are answered seconds later. The state's version grows without them, the mapping's does not."""
         return well > 0 or (self._mappings and grown > 0)
+
+    def is_counted_no_more(self, lab: Lab) -> bool:
+        """Its one index, whose mapping it updates, is gone by the word of a manager that knows."""
+        if not self._mappings:
+            return False
+        index = f"{self._prefix}0"
+        with suppress(ChaosError):
+            return index not in certain(
+                lab, lambda: indices_named(lab, index, await_elected(lab, TOLD_SECONDS)), timeout=TOLD_SECONDS
+            )
+        return False
 
     def _made(self, lab: Lab, leader: str) -> int | None:
         if not self._mappings:

@@ -199,7 +199,10 @@ class NetworkBandwidth(OnLinks):
         {"links": "from node a-data to node c-data", "rate": "64KiB/s"},
         {"links": "from clients of zone a to node c-data", "rate": "1MiB/s"},
     )
-    proof = "a burst of pings, or of questions that the node quotes, takes as long as the rate says, and did not before"
+    proof = (
+        "a burst of pings, or of questions that the node quotes, takes as long as the rate says, and neither before "
+        "nor afterwards"
+    )
     sees = ("bursts",)
     holding = (
         "up to 128 KiB/s every two seconds a short burst over one of its pairs in turn; before the undo bursts over "
@@ -237,7 +240,7 @@ class NetworkSlicer(OnLinks):
         {"links": "from node a-data to node c-data", "size": "512B", "delay": "10ms"},
         {"links": "from clients of zone a to node c-data", "size": "4KiB", "delay": "10ms"},
     )
-    proof = "pings in a row are kept apart by the pause, and a burst takes as long as its slices"
+    proof = "pings in a row are kept apart by the pause, later no more, and a burst takes as long as its slices"
     sees = ("bursts",)
     holding = (
         "every two seconds pings in a row over two of its pairs, in turn; before the undo all of its proof over three "

@@ -19,6 +19,7 @@ from chaos.faults import evidence, probes
 from chaos.faults.echoes import Http, Transport
 from chaos.faults.evidence import CONTROLS, LinkEvidence, ProcessEvidence, spread, tolerance
 from chaos.faults.kinds.network import untouched
+from chaos.faults.loss import LossEvidence
 from chaos.faults.probes import PING, ROUNDS, Echo, Line, Pair, Reply, at_rest, direct, together
 from chaos.targets.protocol import DiskAnswer
 
@@ -650,3 +651,83 @@ def test_bursts_are_sent_over_a_few_pairs_those_in_doubt_first_until_they_have_s
     asked.clear()
     assert not look.held(lab).proven and not look.held(lab).proven
     assert asked[: evidence.HELD_BURSTS] == asked[evidence.HELD_BURSTS :]  # the same ones again
+
+
+# ---- whether it is gone ----------------------------------------------------------------------------------
+
+
+def test_a_cap_is_gone_when_bursts_are_as_before_because_a_ping_is_as_fast_under_any(
+    network: Callable[[Answers], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = [("a-data", "c-data"), ("b-data", "c-data"), ("client-a", "c-data")]
+    look, lab = evidence.BandwidthEvidence(every, UNTOUCHED, 64000.0), FakeLab()
+    capped: set[Pair] = set()
+    asked: list[Pair] = []
+
+    def flood(self: Any, lab: Any, pair: Pair, part: float = 1.0) -> tuple[float, str]:
+        asked.append(pair)
+        return (1.0 if pair in capped else 0.1), "as told"
+
+    monkeypatch.setattr(evidence.BandwidthEvidence, "_flood", flood)
+    assert look.before(lab).proven
+    capped |= set(every)
+    assert look.in_effect(lab).proven
+    asked.clear()
+    assert not look.gone(lab).proven
+    assert asked == every[:1], "those that are still capped take seconds each"
+    capped -= set(every[:2])
+    seen = look.gone(lab)
+    assert not seen.proven and [probe.what for probe in seen.probes if not probe.ok] == [
+        "64000 bytes client-a → c-data"
+    ]
+    capped.clear()
+    asked.clear()
+    assert look.gone(lab).proven and asked == every
+    look.beside(frozenset(), frozenset({"a-data"}))  # another fault holds it
+    asked.clear()
+    assert look.gone(lab).proven and asked == every[1:]
+    asked.clear()
+    network(lambda pair: Echo(Reply.SILENT) if pair == every[1] else NEAR)
+    assert not look.gone(lab).proven and asked == []
+
+
+def test_slices_are_gone_when_a_row_of_pings_is_as_before(
+    network: Callable[[Answers], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look, lab = evidence.SlicerEvidence([PAIR], UNTOUCHED, 512, 0.01, [PAIR]), FakeLab()
+    took = iter([0.01, 0.02, 0.03])
+    monkeypatch.setattr(evidence.SlicerEvidence, "_pings", lambda *_: (next(took), NEAR))
+    assert look.before(lab).proven
+    pauses = 9 * 0.01
+    for rows, proven in (
+        ([0.01 + 0.5 * pauses] * 3, False),
+        ([1.0, 1.0, 0.01 + 0.4 * pauses], True),  # a busy machine, twice
+        ([0.01], True),
+    ):
+        took = iter(rows)
+        assert look.gone(lab).proven is proven
+        assert next(took, None) is None
+    monkeypatch.setattr(evidence.SlicerEvidence, "_pings", lambda *_: (0.0, Echo(Reply.CLOSED)))
+    assert not look.gone(lab).proven
+
+
+SOME = Callable[[], LinkEvidence]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        silent_on_touched,
+        lambda: evidence.BandwidthEvidence([PAIR], UNTOUCHED, 64000.0),
+        lambda: evidence.SlicerEvidence([PAIR], UNTOUCHED, 512, 0.01, [PAIR]),
+        lambda: evidence.SlowCloseEvidence([PAIR], UNTOUCHED, {PAIR: 2.0}),
+        lambda: LossEvidence([PAIR], UNTOUCHED, {PAIR: 0.3}),
+    ],
+    ids=["silence", "bandwidth", "slicer", "slow close", "loss"],
+)
+def test_an_end_that_nothing_can_show_is_not_proven(network: Callable[[Answers], None], made: SOME) -> None:
+    """Another fault holds every node behind these links: the untouched ones say nothing of them."""
+    look, lab = made(), FakeLab()
+    look.beside(frozenset(), frozenset({"c-data"}))
+    gone = look.gone(lab)
+    assert not gone.proven and gone.says == evidence.UNANSWERABLE == look.held(lab).says

@@ -15,6 +15,7 @@ from chaos.base.errors import FaultError, InvalidInput
 from chaos.definitions import load_topology
 from chaos.definitions.steps import Scene
 from chaos.faults import requests
+from chaos.faults.evidence import UNANSWERABLE
 from chaos.faults.kinds.http import HttpDelay, HttpHang, HttpStatus
 from chaos.faults.kinds.store import PATHS, StoreErrors, StoreHang, StoreSlow, StoreThrottle
 from chaos.faults.requests import Answer, Effect, Got, OwnRequests, RequestEvidence, Wanted, bounds, enough
@@ -161,6 +162,15 @@ def test_a_fault_is_proven_by_what_its_requests_get(
     evidence.answers = answers
     assert evidence.in_effect(None).proven is proven  # type: ignore[arg-type]
     assert evidence.gone(None).proven is (answers == [FINE])  # type: ignore[arg-type]
+
+
+def test_an_end_that_no_request_can_show_is_not_proven() -> None:
+    evidence = scripted(requests.answered_with(503))
+    evidence.beside(frozenset(), frozenset({PAIR[1]}))  # another fault holds the node
+    gone = evidence.gone(None)  # type: ignore[arg-type]
+    assert not gone.proven and gone.says == UNANSWERABLE
+    evidence.beside(frozenset(), frozenset())
+    assert evidence.gone(None).proven  # type: ignore[arg-type]
 
 
 def test_a_fault_that_meets_other_requests_too_is_not_proven() -> None:

@@ -389,6 +389,47 @@ def test_tasks_that_the_cluster_manager_refuses_arrived_at_it(made: int, refused
     assert evidence.in_effect(lab).proven is proven
 
 
+@pytest.mark.parametrize(("counts", "proven"), [([7, 7], True), ([7, 90], False), ([None, None], False)])
+def test_a_storm_whose_end_the_cluster_does_not_tell_is_not_proven_to_be_gone(
+    monkeypatch: pytest.MonkeyPatch, counts: list[int | None], proven: bool
+) -> None:
+    left = iter(counts)
+
+    class Told(StormEvidence):
+        def counted(self, lab: Any) -> int | None:
+            return next(left)
+
+    monkeypatch.setattr(module.time, "sleep", lambda _: None)
+    look = Told(Quiet(20.0, ["a-cm"], lambda k: []), "requests").gone(FakeCluster())
+    assert look.proven is proven
+    assert ("no answer" in {probe.measured for probe in look.probes}) is (counts[0] is None)
+
+
+@pytest.mark.parametrize(
+    ("there", "what", "hides", "proven"),
+    [
+        pytest.param(False, "mappings", False, True, id="the index whose mapping it updates is gone"),
+        pytest.param(True, "mappings", False, False, id="that index is there, and its mapping is not told"),
+        pytest.param(False, "mappings", True, False, id="a new manager hides it"),
+        pytest.param(False, "indices", False, False, id="the state's version is not told"),
+    ],
+)
+def test_what_a_storm_of_mappings_counts_goes_with_its_index(
+    monkeypatch: pytest.MonkeyPatch, there: bool, what: str, hides: bool, proven: bool
+) -> None:
+    lab = FakeCluster()
+    if there:
+        lab.indices[f"{STORM}f1-0"] = {}
+    if hides:
+        lab.forgetful = range(10**6)
+    monkeypatch.setattr(module.time, "sleep", lambda _: None)
+    monkeypatch.setattr(module, "TOLD_SECONDS", 0.05)
+    evidence = module.TaskEvidence(Quiet(20.0, ["a-data"], lambda k: []), f"{STORM}f1-", what)
+    monkeypatch.setattr(evidence, "_made", lambda lab, leader: None)
+    monkeypatch.setattr(evidence, "left", lambda lab: [])
+    assert evidence.gone(lab).proven is proven
+
+
 def test_what_one_leader_refused_stands_when_another_is_elected() -> None:
     lab = Throttling()
     evidence = module.TaskEvidence(Quiet(40.0, ["a-data"], lambda k: []), f"{STORM}f1-", "mappings")

@@ -292,6 +292,17 @@ def test_slices_are_proven_by_their_pause_and_by_their_size(size: int, delay: fl
     evidence.close()
 
 
+def test_slices_that_are_still_made_are_not_gone_though_single_pings_do_not_wait() -> None:
+    pair = ("a-data", "c-data")
+    evidence, lab = SlicerEvidence([pair], [], 512, 0.05, [pair]), EchoLab(65536, 0.0)
+    assert evidence.before(lab).proven
+    lab.size, lab.delay = 512, 0.05
+    assert LinkEvidence.gone(evidence, lab).proven and not evidence.gone(lab).proven
+    lab.size, lab.delay = 65536, 0.0
+    assert evidence.gone(lab).proven
+    evidence.close()
+
+
 def thousandths(least: int, most: int) -> st.SearchStrategy[str]:
     return st.integers(least, most).map(lambda number: f"{number}ms")
 
