@@ -6,6 +6,7 @@ A run that dies between decommission and recommission must not leave a zone out 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from chaos.base import text
 from chaos.base.errors import ChaosError, FaultError
@@ -31,6 +32,7 @@ from chaos.definitions.actions import (
 from chaos.definitions.selectors import resolve_nodes
 from chaos.definitions.topology import short_names
 from chaos.faults.ledger import Entry, Ledger
+from chaos.faults.lifecycle import on_its_way
 from chaos.faults.moves import Move, Reversible, is_open
 from chaos.history.events import ActionCommand, ActionDone
 from chaos.history.writer import Events
@@ -181,7 +183,7 @@ def perform(id: str, action: ActionParams, lab: Lab, ledger: Ledger, events: Eve
         both = reversible(action, lab, ledger.standing(), index)
         (entry,) = ledger.intend(id, [both])
         try:
-            both.move.apply(lab)
+            seen = both.move.apply(lab)
         except ChaosError as error:
             if not is_open(error):
                 ledger.answered([entry])
@@ -193,7 +195,8 @@ def perform(id: str, action: ActionParams, lab: Lab, ledger: Ledger, events: Eve
         ActionDone(action=id, ok=False, says=str(error), **lacking).write(events)
         return False
     for earlier in ledger.standing():
-        if _ended_by(action, earlier):
+        now = replace(earlier, answered=not ledger.is_open(earlier))
+        if _ended_by(action, earlier) and on_its_way(lab, now, seen) is None:
             ledger.note(earlier, "undone")
     if both.inverse is None:
         ledger.note(entry, "undone")

@@ -17,7 +17,9 @@ from fakes import a_fault
 import chaos.registry  # noqa: F401 - it knows every move
 from chaos.base.errors import FaultError, LabError, Unanswered
 from chaos.base.paths import ProcessIdentity
+from chaos.definitions.actions import Decommission, IndexClose, IndexCreate, IndexOpen, Recommission
 from chaos.faults import fault as faults
+from chaos.faults.actions import perform
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import MAY_ARRIVE, Lifecycle, on_its_way, undo_entries
 from chaos.faults.moves import SIGNED_SECONDS, Move, Reversible
@@ -261,6 +263,62 @@ def test_what_was_never_sent_is_not_looked_for(cluster: Holding, tmp_path: Path)
     over.set()
     assert not lifecycle.make(prepared)
     assert undo_entries(cluster, ledger, ledger.standing()) == []  # type: ignore[arg-type]
+
+
+def moving(cluster: Holding, ledger: NotedLedger, action: Any) -> bool:
+    log: Any = SimpleNamespace(write=lambda *_, **__: 0)
+    return perform("a1", action, cluster, ledger, log)  # type: ignore[arg-type]
+
+
+def open_moves(ledger: NotedLedger) -> list[str]:
+    return [each.move.operation for each in standing(ledger.path) if each.fault != "notes"]
+
+
+ENDED: dict[str, tuple[Any, Any, str, Callable[[Holding], None]]] = {
+    "a zone": (
+        Decommission(zone="c"),
+        Recommission(zone="c"),
+        "zone.decommission",
+        lambda cluster: cluster.decommissioned.update(c="SUCCESSFUL"),
+    ),
+    "an index": (IndexClose(index="archive"), IndexOpen(index="archive"), "index.close", lambda cluster: None),
+}
+
+
+@pytest.mark.parametrize("what", ENDED)
+def test_an_action_that_ends_one_without_an_answer_leaves_it_open_until_it_has_come_and_was_undone(
+    cluster: Holding, tmp_path: Path, what: str
+) -> None:
+    """An attack of ours: a proxy holds the change, its end finds nothing, and the change lands afterwards."""
+    ledger = opened(cluster, tmp_path)
+    assert moving(cluster, ledger, IndexCreate(index="archive"))
+    first, end, operation, lands = ENDED[what]
+    cluster.holds = lambda method, path: method != "GET" and ("decommission" in path or path.startswith("/archive/"))
+    assert not moving(cluster, ledger, first)
+    held, cluster.holds = cluster.held, lambda method, path: False
+    assert moving(cluster, ledger, end)  # by another way than the proxy's
+    assert open_moves(ledger) == [operation, "index.create"]
+    cluster.held = held
+    cluster.let_go()
+    lands(cluster)
+    assert cluster.decommissioned or cluster.closed == {"archive"}
+    problems = undo_entries(cluster, ledger, ledger.standing())  # type: ignore[arg-type]
+    assert not cluster.decommissioned and "archive" not in cluster.indices
+    if what == "a zone":  # its end says that it found it, so nothing of it can come any more
+        assert problems == [] and open_moves(ledger) == []
+
+
+def test_an_action_that_finds_what_an_earlier_one_made_ends_it_though_that_was_not_answered(
+    cluster: Holding, tmp_path: Path
+) -> None:
+    ledger = opened(cluster, tmp_path)
+    cluster.holds = lambda method, path: method == "PUT" and "decommission" in path
+    assert not moving(cluster, ledger, Decommission(zone="c"))
+    cluster.let_go()
+    cluster.decommissioned = {"c": "SUCCESSFUL"}
+    assert open_moves(ledger) == ["zone.decommission"]
+    assert moving(cluster, ledger, Recommission(zone="c"))
+    assert open_moves(ledger) == [] and not cluster.decommissioned
 
 
 def entry_of(tmp_path: Path, move: Move, inverse: Move) -> Any:
