@@ -104,7 +104,7 @@ def reversible(action: ActionParams, lab: Lab, earlier: Sequence[Entry] = (), in
     if isinstance(action, Restore):
         return _back(action, lab, index)
     assert isinstance(action, Weights)
-    before, _ = administration.weights(lab)
+    before, _ = administration.certain(lab, lambda: administration.weights(lab))
     made = dict(action.weights)
     return Reversible(
         Move("zone.weights", {"zones": made}), Move("zone.weights.restore", {"made": made, "before": before})
@@ -156,7 +156,8 @@ def _taken(action: Snapshot, lab: Lab, index: str) -> Reversible:
 
 def _back(action: Restore, lab: Lab, index: str) -> Reversible:
     """Raises LabError where the load's index cannot be asked for its mark, which its copy will have too."""
-    copy, origin = restored(index, action.name), administration.known_by(lab, index)
+    copy = restored(index, action.name)
+    origin = administration.certain(lab, lambda: administration.known_by(lab, index))
     made = {"repository": repository(index, action.name), "snapshot": action.name, "index": index, "copy": copy}
     dropped = {"copy": copy, "owner": None if origin is None else origin.owner}
     within = {"within_seconds": float(action.within)}

@@ -130,7 +130,7 @@ class Controllers(Steering):
         by whoever has no record of what was done there: so all that controllers may do is named."""
         names, votes, owner = canaries(self._topology), self._votes_are_ours(), self._owner
         if self._holds is None:
-            before, _ = administration.weights(self._lab)
+            before, _ = administration.certain(self._lab, lambda: administration.weights(self._lab))
             return [("failover.away", {"weights": before, "canaries": names, "votes": votes})]
         if not wanted.act:
             return [("index.delete", {"index": name, "owner": owner}) for name in names]

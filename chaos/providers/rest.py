@@ -118,7 +118,7 @@ def settings_change(fault: SettingsChange, aim: Aim) -> Means:
         )
 
     def read(lab: Lab) -> tuple[Reversible, ...]:
-        now = explicit_settings(lab, index)
+        now = certain(lab, lambda: explicit_settings(lab, index))
         if now is None:
             raise FaultError(f"settings.change: there is no index {index}")
         return both({key: now.get(key) for key in settings})

@@ -18,12 +18,15 @@ from chaos.definitions.actions import (
     IndexDelete,
     IndexOpen,
     Reroute,
+    Restore,
     RetryFailed,
+    Weights,
 )
-from chaos.faults.actions import perform
+from chaos.faults.actions import perform, reversible
 from chaos.faults.ledger import Ledger, moves, standing
 from chaos.faults.lifecycle import undo_entries
 from chaos.instruments.settings import Configuration
+from chaos.opensearch.requests import marked
 
 
 @pytest.fixture
@@ -146,3 +149,30 @@ def test_the_cluster_is_asked_to_allocate_again(lab: Any, ledger: Ledger, action
     (asked,) = [each for each in lab.requests if "_cluster/reroute" in str(each)]
     assert query in str(asked) and ("retry_failed" in str(asked)) is isinstance(action, RetryFailed)
     assert stand(ledger) == []
+
+
+# ---- what was there before -------------------------------------------------------------------------------
+
+HIDDEN = [range(first, first + number) for first in range(3) for number in (1, 3)]
+"""Which of the next answers come from a manager that was just elected and has not read its state."""
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chaos.opensearch.administration.time.sleep", lambda _: None)
+
+
+@pytest.mark.parametrize("window", HIDDEN, ids=str)
+def test_the_weights_before_are_those_that_a_new_manager_hides(lab: Any, at_once: None, window: range) -> None:
+    lab.weights = {"a": "1.0", "b": "1.0", "c": "0.0"}
+    lab.forgetful = window
+    both = reversible(Weights.model_validate({"a": 1, "b": 0, "c": 1}), lab)
+    assert both.inverse is not None and both.inverse.arguments["before"] == {"a": 1, "b": 1, "c": 0}
+
+
+@pytest.mark.parametrize("window", HIDDEN, ids=str)
+def test_a_copy_has_the_mark_of_the_index_that_a_new_manager_hides(lab: Any, at_once: None, window: range) -> None:
+    lab.put_index("load", {"settings": {}, "mappings": marked(None, "ours")})
+    lab.forgetful = window
+    both = reversible(Restore(name="before"), lab, index="load")
+    assert both.inverse is not None and both.inverse.arguments["owner"] == "ours"

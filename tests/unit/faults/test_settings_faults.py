@@ -110,6 +110,22 @@ def test_the_value_before_is_in_the_ledger_and_comes_back(
     assert held == before and standing(tmp_path / "ledger.jsonl") == []
 
 
+@pytest.mark.parametrize("hidden", [range(0, 1), range(0, 3), range(1, 2), range(1, 4), range(2, 3)], ids=str)
+@pytest.mark.parametrize("scope", ["cluster", "index"])
+def test_the_value_before_is_the_one_that_a_new_manager_hides(
+    lab: FakeCluster, monkeypatch: pytest.MonkeyPatch, scope: str, hidden: range
+) -> None:
+    """Taken for what was before, nothing would be put back at the undo: the owners' value would be deleted."""
+    monkeypatch.setattr("chaos.opensearch.administration.time.sleep", lambda _: None)
+    name = "known" if scope == "cluster" else "index.number_of_replicas"
+    lab.persistent = {"known": "2"}
+    made = fault(lab, scope, {name: 1})
+    assert made.read is not None
+    lab.forgetful = hidden
+    (both,) = made.read(lab)
+    assert both.inverse is not None and both.inverse.arguments["before"] == {name: "2"}
+
+
 @pytest.mark.parametrize("settings", [{"known": 7}, {"unknown": None}])
 def test_what_is_so_already_is_no_change(
     lab: FakeCluster, lifecycle: Lifecycle, log: Log, settings: dict[str, Any]

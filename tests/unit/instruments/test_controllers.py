@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -113,6 +114,19 @@ def test_what_takes_it_back_goes_by_whose_cluster_it_is(
 ) -> None:
     mine = made(tmp_path, controller, there=there)
     assert [operation for operation, _ in mine._back(mine._wanted)] == back  # type: ignore[arg-type]
+
+
+def test_the_weights_before_are_those_that_a_new_manager_of_a_lab_hides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chaos.opensearch.administration.time.sleep", lambda _: None)
+    mine = made(tmp_path, "{}", there=False)
+    lab: Any = mine._lab
+    monkeypatch.setattr(lab, "answer", partial(FakeCluster.answer, lab))
+    lab.weights = {"a": "1.0", "b": "1.0", "c": "0.0"}
+    lab.forgetful = range(0, 2)
+    ((_, arguments),) = mine._back(mine._wanted)  # type: ignore[arg-type]
+    assert arguments["weights"] == {"a": 1, "b": 1, "c": 0}
 
 
 def test_votes_that_may_be_taken_are_named_where_some_are(tmp_path: Path) -> None:
