@@ -78,8 +78,8 @@ INTENTS: Mapping[str, Intent] = {
     ),
     "node.restart": Intent(
         "approximate",
-        "aws:ec2:reboot-instances: whole machines, with cold caches, and all of them at once: how: kill, and rolling "
-        "over several nodes, cannot be had",
+        "aws:ec2:reboot-instances: whole machines, with cold caches, and all of them at once: how: kill, start: "
+        "in_order, and rolling over several nodes, cannot be had",
     ),
     "node.pause": Intent("impossible", "no document of AWS sends SIGSTOP; it needs a document of your own"),
     "node.loss": Intent("impossible", "aws:ec2:terminate-instances has no undo of ours or of FIS's"),
@@ -500,6 +500,8 @@ ANOTHER += "it sees a whole and green cluster, while FIS says that its experimen
 def restart(fault: NodeRestart, aim: Aim) -> Means:
     if fault.how == "kill":
         raise Lacking("EC2 asks operating systems to reboot in order", remedy="how: orderly")
+    if fault.start == "in_order":
+        raise Lacking("FIS reboots instances at once, and each starts when it has ended", remedy="leave start out")
     if fault.rolling and len(aim.nodes) > 1:
         raise Lacking(
             "FIS reboots instances at once, and waits for none until the next one",

@@ -178,6 +178,8 @@ def quorum_loss(fault: QuorumLoss, aim: Aim) -> Means:
     needs=NEEDS,
 )
 def restart(fault: NodeRestart, aim: Aim) -> Means:
+    if fault.start == "in_order":
+        raise Lacking("each host starts its node as soon as it has ended", remedy="leave start out")
     moves: list[Reversible] = []
     nodes = len(aim.scene.topology.nodes)
     for number, node in enumerate(aim.nodes):
@@ -341,7 +343,8 @@ def loss(fault: NetworkLoss, aim: Aim) -> Means:
 def counted(hosts: Hosts, begun: Move, share: float) -> Packets:
     """What a host says of the packets that met its loss. Raises LabError where it cannot be asked, FaultError where it
     says nothing of them."""
-    node, id = begun.arguments["node"], begun.arguments["id"]
+    node = begun.arguments["node"]
+    id = hosts.begun_as(node, begun.arguments["id"])
     told = hosts.call(node, "state", {"run": hosts.run, "id": id})
     steps = [step for each in told["active"] for step in each["steps"] if step.get("there") and "met" in step]
     if not steps:

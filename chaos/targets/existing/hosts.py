@@ -396,7 +396,7 @@ class Hosts:
         self.verify(node, anew=False)
         with self._lock:
             times = self._begun[node, asked["id"]] = self._begun.get((node, asked["id"]), 0) + 1
-        id = asked["id"] if times == 1 else f"{asked['id']}{AGAIN}{times}"
+        id = _once_more(asked["id"], times)
         answer = self.call(node, "begin", {**asked, "id": id, "ttl": TTL_SECONDS}, within=CALL_SECONDS * 3)
         with self._lock:
             self._active[node, id] = TTL_SECONDS
@@ -406,6 +406,11 @@ class Hosts:
         self.forget(node)
         return answer
 
+    def begun_as(self, node: str, id: str) -> str:
+        """Under which id this process has begun a fault there last: what comes and goes gets a new one each time."""
+        with self._lock:
+            return _once_more(id, self._begun.get((node, id), 0))
+
     def undo(self, node: str, run: str, id: str) -> None:
         """Take a fault away; fine where it is not there. Raises as :meth:`call`, and FaultError where something of it
         was left because others changed it."""
@@ -413,8 +418,8 @@ class Hosts:
         with self._lock:
             times = self._begun.get((node, id), 0)
             for number in range(1, times + 1):
-                self._active.pop((node, id if number == 1 else f"{id}{AGAIN}{number}"), None)
-        left = self._undo(node, run, id if times <= 1 else f"{id}{AGAIN}{times}")
+                self._active.pop((node, _once_more(id, number)), None)
+        left = self._undo(node, run, _once_more(id, times))
         if not times:  # another process has begun it, who knows how often: asked only once the first is told to end
             with self._lock:
                 token = self._outranked.pop(node, None)
@@ -493,6 +498,11 @@ class Hosts:
 def named(run: str) -> str:
     """A run as the program takes it: the end of its id, in which no two are alike."""
     return re.sub("[^a-z0-9]+", "-", run.lower())[-40:].strip("-")
+
+
+def _once_more(id: str, times: int) -> str:
+    """The id of what is made for that time."""
+    return id if times <= 1 else f"{id}{AGAIN}{times}"
 
 
 def _each(work: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:

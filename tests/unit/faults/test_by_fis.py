@@ -169,6 +169,7 @@ def test_a_reboot_is_of_one_node_or_of_all_at_once_and_in_order() -> None:
     for remedy, more in (
         ("how: orderly", {"target": "node c-data", "how": "kill"}),
         ("rolling: false", {"target": "zone c"}),
+        ("leave start out", {"target": "zone c", "rolling": False, "start": "in_order"}),
     ):
         with pytest.raises(Lacking, match=remedy):
             offered("node.restart", **more)

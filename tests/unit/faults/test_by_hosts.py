@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -19,6 +21,7 @@ from chaos.hosts import oschaos_host
 from chaos.providers import ssh
 from chaos.registry import FAULTS, PROVIDERS
 from chaos.run.reaching import offers_on
+from chaos.targets.existing.hosts import Hosts
 from chaos.targets.existing.passages import TheirWiring
 
 TOPOLOGY = load_topology("3az")
@@ -208,6 +211,9 @@ class Counts:
     def __init__(self, *steps: dict[str, Any]) -> None:
         self._steps = list(steps)
 
+    def begun_as(self, node: str, id: str) -> str:
+        return id
+
     def call(self, node: str, verb: str, given: dict[str, Any]) -> dict[str, Any]:
         assert (node, verb, given) == ("a-data", "state", {"run": "r1", "id": "dark-1-0"})
         return {"active": [{"steps": self._steps}] if self._steps else []}
@@ -224,6 +230,40 @@ def test_what_a_host_counted_of_a_loss_is_read_and_what_it_did_not_count_is_said
             ssh.counted(Counts(*steps), begun, 0.2)  # type: ignore[arg-type]
     looks = made.evidence()
     assert isinstance(looks, LossEvidence) and looks.counting is not None
+
+
+def test_of_a_loss_that_comes_and_goes_the_packets_of_this_time_are_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A host takes each id once, so each time has one of its own, and tells nothing of one that is over."""
+    begun = fault("network.loss", links="from node a-data to node c-data", share="20%").moves[0].move
+    hosts, active = Hosts({"a-data": "host-a"}, None, tmp_path / "sockets"), dict[str, int]()
+
+    def call(node: str, verb: str, given: Any, *, within: float = 0.0) -> dict[str, Any]:
+        if verb == "begin":
+            active[given["id"]] = 100 * len(given["id"])
+        if verb == "undo":
+            active.pop(given["id"])
+        step = {"step": "table", "there": True, "hit": 20, "met": active.get(given.get("id", ""))}
+        return {"ok": True, "active": [{"steps": [step]}] if step["met"] else [], "steps": []}
+
+    monkeypatch.setattr(hosts, "call", call)
+    monkeypatch.setattr(hosts, "verify", lambda node, anew=True: None)
+    monkeypatch.setattr(hosts, "of", lambda node: SimpleNamespace(join=lambda run: None))
+    for id in ("dark-1-0", "dark-1-0-x2", "dark-1-0-x3"):
+        hosts.begin("a-data", begun.arguments["asked"] | {"id": "dark-1-0"})
+        assert list(active) == [id]
+        assert ssh.counted(hosts, begun, 0.2).met == 100 * len(id)
+        hosts.undo("a-data", "r1", "dark-1-0")
+    hosts.close()
+
+
+@pytest.mark.parametrize("rolling", [True, False])
+def test_a_restart_that_starts_nodes_in_order_is_refused_and_others_are_not(rolling: bool) -> None:
+    made = fault("node.restart", target="zone c", rolling=rolling)
+    assert [intent for _, intent, _ in asked(made)] == ["node.stop", "node.stop"] and made.in_order is rolling
+    with pytest.raises(Lacking, match="leave start out"):
+        fault("node.restart", target="zone c", rolling=False, start="in_order")
 
 
 def test_a_lab_is_no_target_of_hosts() -> None:
