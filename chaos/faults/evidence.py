@@ -452,7 +452,14 @@ class LinkEvidence:
         return Probe(what, expected(pair, base), str(echo), shows(pair, base, echo), about=f"{a} → {b}")
 
     def held(self, lab: Lab) -> Look:
-        self._silent_nodes, self._holding = silent_nodes(lab), True
+        self._holding = True
+        try:
+            return self._still_there(lab)
+        finally:  # what comes and goes is proven again from its next time on
+            self._holding = False
+
+    def _still_there(self, lab: Lab) -> Look:
+        self._silent_nodes = silent_nodes(lab)
         self._look_who_is_apart(lab)
         if not self._free(self.touched):
             return Look(False, UNANSWERABLE)

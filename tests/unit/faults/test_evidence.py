@@ -653,6 +653,25 @@ def test_bursts_are_sent_over_a_few_pairs_those_in_doubt_first_until_they_have_s
     assert asked[: evidence.HELD_BURSTS] == asked[evidence.HELD_BURSTS :]  # the same ones again
 
 
+def test_what_held_until_the_end_of_one_time_is_proven_in_full_when_the_next_one_begins(
+    network: Callable[[Answers], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = [(a, "c-data") for a in ("a-data", "b-data", "a-cm", "b-cm", "c-cm")]
+    look, lab, slow = evidence.BandwidthEvidence(every, UNTOUCHED, 64000.0), FakeLab(), 0.1
+    asked: list[Pair] = []
+
+    def flood(self: Any, lab: Any, pair: Pair, part: float = 1.0) -> tuple[float, str]:
+        asked.append(pair)
+        return slow, "as told"
+
+    monkeypatch.setattr(evidence.BandwidthEvidence, "_flood", flood)
+    assert look.before(lab).proven
+    slow = 1.0
+    assert look.in_effect(lab).proven and look.held(lab).proven
+    asked.clear()
+    assert look.in_effect(lab).proven and asked == every
+
+
 # ---- whether it is gone ----------------------------------------------------------------------------------
 
 
