@@ -50,6 +50,8 @@ class Pending:
     began: float
     answer: Answer | None = None
     answered: float = 0.0
+    failed_before: bool = False
+    """Of a decommission: all that was read of its zone until now is FAILED, as an earlier try has left it."""
 
     @property
     def refused(self) -> bool:
@@ -108,6 +110,7 @@ class FailoverController:
         self._steered: tuple[str, ...] = ()
         self._weights_version: int | None = None
         self._out: frozenset[str] = frozenset()
+        self._decommissioned = False
         self._learn(known)
 
     # ---- what others ask ----------------------------------------------------------------------
@@ -233,9 +236,10 @@ class FailoverController:
             self._events.write(
                 "failover.weights", controller=self._me, weights=weights, version=cluster.weights_version
             )
-        if self._out and not out:
+        if self._decommissioned and not cluster.decommissioned:  # FAILED is no return
             returns = tuple(at for at in self._memory.returns if now - at < HOUR)
             self._memory = replace(self._memory, returns=(*returns, now))
+        self._decommissioned = bool(cluster.decommissioned)
         for node in self._nodes.values() if out != self._out else ():
             if node.zone in out ^ self._out:  # what was asked of it until now was something else
                 for kind in ("peer", "member", "read"):
@@ -373,8 +377,8 @@ class FailoverController:
             return
         self._events.write("failover.step", through=informants[0].name, **said)
         self._says(f"{describe(step)}, because {step.because}")
-        pending = self._pending = Pending(step, now)
         cluster = self._reading.cluster
+        pending = self._pending = Pending(step, now, failed_before=took_effect(step, cluster) is None)
 
         def work() -> None:
             answer = carry_out(self._api, informants, step, cluster, self._zoning, list(self._nodes.values()))
@@ -389,6 +393,10 @@ class FailoverController:
             held = True
         if step.do == "lead" and answer is None:
             held = False  # votes are being given back
+        if self._reading is not None and held is not None:
+            pending.failed_before = False
+        elif pending.failed_before and (answer is None or self._read_at < pending.answered):
+            held = False  # that was an earlier try
         seconds = round(now - pending.began, 3)
         if held:
             says = f"{describe(step)}: done after {seconds:.1f} s"
@@ -484,6 +492,7 @@ def _remembered(log: Path) -> tuple[Memory, list[Node], str | None]:
     And the zone to which it was moving the elected cluster manager when it died.
     """
     swapped: float | None = None
+    version: int | None = None
     leading: str | None = None
     returns: list[float] = []
     nodes: list[Node] = []
@@ -500,7 +509,11 @@ def _remembered(log: Path) -> tuple[Memory, list[Node], str | None]:
                 nodes = [Node(**each) for each in event["nodes"]]
             elif event.get("step") == "lead":
                 leading = event["zone"] if kind == "failover.step" else None
-            elif kind == "failover.weights" or (kind == "failover.done" and event["step"] == "weights"):
+            elif kind == "failover.weights":
+                if version not in (None, event["version"]):  # else it is the first look of a process
+                    swapped = at
+                version = event["version"]
+            elif kind == "failover.done" and event["step"] == "weights":
                 swapped = at
             elif kind == "failover.done" and event["step"] == "recommission":
                 returns.append(at)

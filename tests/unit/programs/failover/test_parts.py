@@ -154,8 +154,9 @@ def test_a_restart_remembers_its_swap_its_returns_and_the_nodes(tmp_path: Path) 
     log, now = tmp_path / "failover.jsonl", time.time()
     events = [
         {"kind": "failover.nodes", "wall": now - 500, "nodes": [NODE.to_json()]},
+        {"kind": "failover.weights", "wall": now - 500, "weights": {}, "version": 3},
         {"kind": "failover.done", "wall": now - 400, "step": "recommission"},
-        {"kind": "failover.weights", "wall": now - 30, "weights": {}},
+        {"kind": "failover.weights", "wall": now - 30, "weights": {}, "version": 4},
         {"kind": "failover.done", "wall": now - 20, "step": "decommission"},
     ]
     log.write_text("\n".join(json.dumps(event) for event in events) + '\nnonsense\n{"kind": "failo')
@@ -163,6 +164,22 @@ def test_a_restart_remembers_its_swap_its_returns_and_the_nodes(tmp_path: Path) 
     assert nodes == [NODE] and owes is None and memory.swapped_at == pytest.approx(time.monotonic() - 30, abs=2)
     assert len(memory.returns) == 1 and memory.returns[0] == pytest.approx(time.monotonic() - 400, abs=2)
     assert _remembered(tmp_path / "none")[1] == []
+
+
+def test_the_first_look_of_a_process_at_the_weights_is_no_swap(tmp_path: Path) -> None:
+    """Each process writes down the weights that it finds; only another version than the line before is a change."""
+    log, now = tmp_path / "failover.jsonl", time.time()
+
+    def remembered(*found: tuple[float, int]) -> float | None:
+        events = [{"kind": "failover.weights", "wall": now - ago, "version": version} for ago, version in found]
+        log.write_text("".join(f"{json.dumps(event)}\n" for event in events))
+        at = _remembered(log)[0].swapped_at
+        return None if at is None else time.monotonic() - at
+
+    assert remembered((900, 3)) is None
+    assert remembered((900, 3), (600, 3), (5, 3)) is None
+    assert remembered((900, 3), (600, 4), (5, 4)) == pytest.approx(600, abs=2)
+    assert remembered((900, 3), (5, 4)) == pytest.approx(5, abs=2)  # another controller's, while this one was away
 
 
 @pytest.mark.parametrize(("end", "owes"), [(None, "c"), ("failover.done", None), ("failover.failed", None)])
@@ -336,6 +353,82 @@ def test_a_node_that_was_replaced_is_forgotten_after_an_hour_and_the_last_of_its
     finally:
         mind.stop()
         mind.run()
+
+
+@pytest.mark.parametrize(
+    ("states", "returns"),
+    [
+        (("INIT", "FAILED"), 0),
+        (("INIT", "IN_PROGRESS", "FAILED", "INIT"), 0),
+        (("INIT", "SUCCESSFUL", None), 1),
+        (("INIT", "FAILED", None), 1),
+        ((None, None), 0),
+    ],
+)
+def test_only_a_zone_of_which_the_cluster_says_nothing_any_more_was_taken_in(
+    tmp_path: Path, states: tuple[str | None, ...], returns: int
+) -> None:
+    """A decommission that failed takes nothing in: the next try must not wait for a cool-down."""
+    mind = controller(tmp_path / "failover.jsonl")
+    for number, state in enumerate(states):
+        cluster = replace(STATE, decommissioned={} if state is None else {"c": state})
+        mind._take_in(Reading(cluster, frozenset(), {}, number), float(number))
+    assert len(mind._memory.returns) == returns
+    mind.stop()
+    mind.run()
+
+
+ACCEPTED = Answer(200, {"acknowledged": True}, 0.1, "HTTP 200")
+
+
+@pytest.mark.parametrize(
+    ("before", "seen", "ends"),
+    [
+        ("FAILED", ("FAILED", "FAILED"), []),
+        ("FAILED", ("FAILED", "INIT", "IN_PROGRESS", "SUCCESSFUL"), ["failover.done"]),
+        ("FAILED", ("FAILED", "DRAINING", "FAILED"), ["failover.failed"]),
+        ("FAILED", ("FAILED", None, "FAILED"), []),
+        ("FAILED", (ACCEPTED, "FAILED"), ["failover.failed"]),
+        ("FAILED", (ACCEPTED,), []),
+        (None, ("FAILED",), ["failover.failed"]),
+    ],
+)
+def test_the_failure_of_an_earlier_try_does_not_end_the_next_one(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    before: str | None,
+    seen: tuple[str | Answer | None, ...],
+    ends: list[str],
+) -> None:
+    """``before``: the zone's state when the step was decided. ``seen``: what came then, states (None: no reading) and
+    the answer."""
+    log, over = tmp_path / "failover.jsonl", threading.Event()
+    mind, now = controller(log), time.monotonic()
+
+    def look(state: str | None, at: float) -> None:
+        decommissioned = {} if state is None else {"c": state}
+        mind._reading, mind._read_at = Reading(replace(STATE, decommissioned=decommissioned), frozenset(), {}, 1), at
+
+    monkeypatch.setattr(mind._watch, "informants", lambda *_: [NODE])
+    monkeypatch.setattr("chaos.programs.failover.controller.carry_out", lambda *_: over.wait(10.0) and ACCEPTED)
+    look(before, now)
+    mind._handle(OUT, now)
+    pending = mind._pending
+    assert pending is not None
+    for number, each in enumerate(seen, 1):
+        if isinstance(each, Answer):
+            pending.answered, pending.answer = now + number - 0.5, each
+        elif each is None:
+            mind._reading = None
+        else:
+            look(each, now + number)
+        if mind._pending is not None:
+            mind._follow(pending, now + number)
+    over.set()
+    mind.stop()
+    mind.run()
+    kinds = [json.loads(line)["kind"] for line in log.read_text().splitlines()]
+    assert [kind for kind in kinds if kind in ("failover.done", "failover.failed")] == ends
 
 
 class Untrusted(Api):
