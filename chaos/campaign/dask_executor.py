@@ -28,11 +28,12 @@ from chaos.campaign.dask_order import RESOURCE, Answer, Order, Token, Unfit
 from chaos.campaign.dask_watch import EVERY_SECONDS, Watch
 from chaos.campaign.dask_worker import ask_to_stop, topic
 from chaos.campaign.folder_store import FolderStore
+from chaos.campaign.lasting import END_SECONDS
 from chaos.campaign.matrix import Cell, Matrix
 from chaos.campaign.progress import State, estimated, of_cell
 from chaos.campaign.records import Commit, Records
 from chaos.campaign.stores import PROBES, StoreError, prove
-from chaos.campaign.worker import END_SECONDS, Worked, settle
+from chaos.campaign.worker import Worked, settle
 from chaos.run.stopping import Stop
 
 POLL_SECONDS = 0.1

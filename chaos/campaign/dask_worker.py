@@ -21,11 +21,12 @@ from distributed.utils import sync
 from chaos.base.console import Reporter
 from chaos.base.errors import ChaosError, InvalidInput
 from chaos.campaign.dask_order import RESOURCE, Answer, Order, ReadExperiment, Unfit
+from chaos.campaign.lasting import END_SECONDS
 from chaos.campaign.machine import Machine, Retired
 from chaos.campaign.opening import open_store
 from chaos.campaign.records import Records
 from chaos.campaign.stores import StoreError
-from chaos.campaign.worker import CELL, END_SECONDS, Worker
+from chaos.campaign.worker import CELL, Worker
 from chaos.run.stopping import Stop
 
 STATUS_SECONDS = 1.0

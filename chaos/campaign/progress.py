@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from chaos.campaign import lasting
 from chaos.campaign.matrix import Cell
 from chaos.campaign.records import Attempt, Commit, Ended, Records
 from chaos.definitions.campaign import RetryFile
-from chaos.run.space import longest_seconds
 
 
 class State(StrEnum):
@@ -130,6 +130,6 @@ def estimated(cells: Iterable[Cell], commits: Sequence[tuple[Cell, Commit]]) -> 
         if earlier := took.get(cell.experiment.name):
             total += statistics.median(earlier)
         else:
-            total += longest_seconds(cell.experiment)
+            total += lasting.longest(cell.experiment)
             bounded.add(cell.experiment.name)
     return Estimate(total, tuple(sorted(bounded)))

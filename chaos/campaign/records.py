@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from chaos.base.paths import ProcessIdentity
+from chaos.campaign import lasting
 from chaos.campaign.matrix import Cell
 from chaos.campaign.stores import Absent, Store, StoreError, safe
 
@@ -121,7 +122,7 @@ class Attempt:
             return self.ended is Ended.LOST
         if self.owner.boot_id == ProcessIdentity.me().boot_id:
             return not self.owner.alive()
-        return ((now or datetime.now(UTC)) - self.began).total_seconds() > 2 * self.longest_seconds
+        return ((now or datetime.now(UTC)) - self.began).total_seconds() > lasting.bound(self.longest_seconds)
 
 
 class Records:

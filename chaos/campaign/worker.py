@@ -21,7 +21,7 @@ from pathlib import Path
 from chaos.base.console import Reporter
 from chaos.base.errors import SEVERITY, ChaosError, Exit
 from chaos.base.paths import ProcessIdentity, make_folder
-from chaos.campaign import artifacts, child, code
+from chaos.campaign import artifacts, child, code, lasting
 from chaos.campaign.child import Result
 from chaos.campaign.machine import Machine
 from chaos.campaign.matrix import Cell, Matrix, Shard
@@ -31,7 +31,6 @@ from chaos.campaign.stores import StoreError, prove
 from chaos.definitions.campaign import CampaignFile
 from chaos.faults.ledger import registrations
 from chaos.run.options import Unreported
-from chaos.run.space import longest_seconds
 from chaos.run.stopping import Stop
 
 CELL = ("-m", "chaos.commands.cell")
@@ -42,10 +41,6 @@ UNREPORTED = Unreported.__name__
 """How a child names the error of a run that was made, and of which no report can be: no machine lacked anything."""
 POLL_SECONDS = 0.1
 WAIT_SECONDS = 2.0
-END_SECONDS = 300.0
-"""From a SIGTERM to a SIGKILL of a run that hangs: undoing takes a minute."""
-HANGS = 2
-"""A run hangs that takes so many times the longest that its plan allows."""
 WHY = "why.txt"
 """Beside a run that was not committed: why not."""
 STORE_TRIES = 3
@@ -186,7 +181,7 @@ class Worker:
             self._refuse_late(cell)
             _sweep(self.out)
             began = time.monotonic()
-            self._code, longest = code.digest(), longest_seconds(cell.experiment)
+            self._code, longest = code.digest(), lasting.longest(cell.experiment)
             where = self.machine.about | self.machine.now
             attempt = self.records.begin(cell, where, longest, self.session, self._code, code.checkout())
             folder = self.out / attempt
@@ -196,7 +191,7 @@ class Worker:
             result = child.Result.read(folder)
             dirt = self._dirt(result, cell)
             if hung and (result is None or result.stopped):
-                why = f"it took more than {_bound(cell):.0f} s, {HANGS} times the longest that its plan allows"
+                why = f"it took more than {_bound(cell):.0f} s, {lasting.HANGS} times the longest that its plan allows"
                 self._failed(cell, attempt, Ended.ERROR, f"{why}, and was ended")
             else:
                 self._file(cell, attempt, result, ended_with, time.monotonic() - began)
@@ -232,7 +227,7 @@ class Worker:
             if ended_at is None and (self.stop.asked or now - began > bound):
                 running.terminate()
                 ended_at, hung = now, not self.stop.asked
-            elif ended_at is not None and now - ended_at > END_SECONDS:
+            elif ended_at is not None and now - ended_at > lasting.END_SECONDS:
                 running.kill()
             time.sleep(POLL_SECONDS)
         assert running.stdin is not None
@@ -352,7 +347,7 @@ def settle(done: Worked, cells: Sequence[Cell], file: CampaignFile, records: Rec
 
 def _bound(cell: Cell) -> float:
     """After so many seconds a run hangs, and is ended."""
-    return HANGS * longest_seconds(cell.experiment) + END_SECONDS
+    return lasting.bound(lasting.longest(cell.experiment))
 
 
 def _sweep(out: Path) -> None:

@@ -141,8 +141,8 @@ def test_a_run_that_hangs_is_ended_counted_and_given_up(
     tmp_path: Path, store: Path, machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It ends in order, as if it had been stopped: it would be made again for ever."""
-    monkeypatch.setattr("chaos.campaign.worker.HANGS", 0)
-    monkeypatch.setattr("chaos.campaign.worker.END_SECONDS", 4.0)
+    monkeypatch.setattr("chaos.campaign.lasting.HANGS", 0)
+    monkeypatch.setattr("chaos.campaign.lasting.END_SECONDS", 4.0)
     file, stop = kit.write_campaign(tmp_path, store, 1), Stop()
     kit.behave(machine, seconds=60)
     last = threading.Timer(60, stop.ask, ["it goes on and on"])
