@@ -152,13 +152,15 @@ WORST = ("cpu", "lag_p99_ms")
 
 
 def merged(said: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The words of several processes as those of one: counts are added, of what must be small the worst stands."""
+    """The words of several processes as those of one: counts are added, of what must be small the worst stands. ``t``
+    is that of the oldest word, and ``newest`` that of the newest (ns)."""
     if not all(said):
         return {}
     names = list(dict.fromkeys(name for each in said for name in each["operations"]))
     return {
         **said[0],
         "t": min(each["t"] for each in said),
+        "newest": max(each["t"] for each in said),
         **{key: sum(each[key] for each in said) for key in SUMS},
         **{key: _worst(each[key] for each in said) for key in WORST},
         "operations": {name: _together([each["operations"][name] for each in said]) for name in names},

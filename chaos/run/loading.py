@@ -64,6 +64,8 @@ WARM_UP_LIMIT_SECONDS = 60.0
 DECIDED_BY_SECONDS = 10
 """How much of the warm-up's end says whether this machine can decide the objectives."""
 TICK_SECONDS = 0.1
+SECOND = 1_000_000_000
+"""In ns."""
 STEERED_SECONDS = 0.5
 """How often clients ask their zone's failover controller which nodes to use."""
 
@@ -414,8 +416,9 @@ class Loading(RunState):
         self.stage("warm-up")
         objectives = {o.name: float(o.good_within) * 1000 for o in self.experiment.load.operations}
         began = time.monotonic()
-        in_a_row, seen = 0, 0
-        while in_a_row < WARM_SECONDS and time.monotonic() - began < WARM_UP_LIMIT_SECONDS:
+        good_since: int | None = None
+        seen, steady = 0, False
+        while not steady and time.monotonic() - began < WARM_UP_LIMIT_SECONDS:
             self.tick("warming up")
             status = self.driver.status
             if status.get("t", 0) > seen:
@@ -427,13 +430,16 @@ class Loading(RunState):
                     and (now[name]["p99_ms"] or 0) <= objective
                     for name, objective in objectives.items()
                 )
-                in_a_row = in_a_row + 1 if good else 0
+                if not good:
+                    good_since = None
+                elif good_since is None:
+                    good_since = status.get("newest", seen) - SECOND  # each word is of the second before it
+                # by time, not by words: several processes say several a second
+                steady = good_since is not None and seen - good_since >= (WARM_SECONDS - TICK_SECONDS) * SECOND
             time.sleep(TICK_SECONDS)
         seconds = time.monotonic() - began
-        Warm(seconds=round(seconds, 3), steady=in_a_row >= WARM_SECONDS).write(self.events)
-        self.reporter.line(
-            f"warm after {seconds:.0f} s" if in_a_row >= WARM_SECONDS else f"not steady after {seconds:.0f} s"
-        )
+        Warm(seconds=round(seconds, 3), steady=steady).write(self.events)
+        self.reporter.line(f"warm after {seconds:.0f} s" if steady else f"not steady after {seconds:.0f} s")
         self.say_what_can_be_decided()
 
     def say_what_can_be_decided(self) -> None:
@@ -441,8 +447,8 @@ class Loading(RunState):
         objectives: dict[str, float] = {o.name: float(o.good_within) for o in self.experiment.load.operations}
         now = time.monotonic_ns()
         record = Record(History.open(self.folder))
-        heard = deciding.Echoes.of(record.lines(ECHO), now - DECIDED_BY_SECONDS * 1_000_000_000, now)
-        seen = deciding.Seen.of(record, now - WARM_SECONDS * 1_000_000_000, now)
+        heard = deciding.Echoes.of(record.lines(ECHO), now - DECIDED_BY_SECONDS * SECOND, now)
+        seen = deciding.Seen.of(record, now - WARM_SECONDS * SECOND, now)
         says = deciding.says(heard, objectives, seen)
         answers = {op: deciding.decides(heard, objective, seen, op) for op, objective in objectives.items()}
         MachineDecides(decides=answers, asked=heard.asked, says=says).write(self.events)

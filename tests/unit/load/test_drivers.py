@@ -79,7 +79,7 @@ def said(t: int, ok: int, p99: float | None, lag: float | None, cpu: float) -> d
 
 def test_counts_of_several_are_added_and_of_the_rest_the_worst_stands() -> None:
     word = drivers.merged([said(5, 10, 3.0, None, 0.2), said(4, 20, None, 7.0, 0.9)])
-    assert (word["t"], word["cpu"], word["lag_p99_ms"], word["sent_total"]) == (4, 0.9, 7.0, 2)
+    assert (word["t"], word["newest"], word["cpu"], word["lag_p99_ms"], word["sent_total"]) == (4, 5, 0.9, 7.0, 2)
     assert word["operations"] == {"write": {"ok": 30, "bad": 2, "good": 30, "waiting": 4, "p50_ms": 3.0, "p99_ms": 3.0}}
     assert drivers.merged([said(5, 10, 3.0, 1.0, 0.2), {}]) == {}  # one has not spoken yet
 
