@@ -1,4 +1,4 @@
-"""Which code makes a campaign's runs: a digest over the sources of this package, as they are on disk.
+"""Which code makes a campaign's runs: a digest over the files of this package, as they are on disk.
 
 It is in no cell's key, because then each change of a word would have all cells made again; it is said in every attempt
 and commit, workers of other code are refused, and a scorecard says where its runs were made by several. Where the
@@ -24,15 +24,21 @@ BROUGHT = ("experiments", "topologies")
 
 
 def digest() -> str:
-    """The first hexadecimal digits of a SHA-256 over names and contents. Read anew each time: a run's process loads
-    the sources as they are when it begins."""
+    """The first hexadecimal digits of a SHA-256 over names and contents: of sources, and of what they read, such as
+    workloads and the locks of OpenSearch. Read anew each time: a run's process loads them as they are when it begins.
+    """
     package, found = Path(chaos.__file__).parent, hashlib.sha256()
-    for file in sorted(package.rglob("*.py")):
+    for file in sorted(package.rglob("*")):
         name = file.relative_to(package)
-        if name.parts[0] not in BROUGHT:
+        if name.parts[0] not in BROUGHT and not _left_by_tools(name) and file.is_file():
             found.update(f"{name}\0{file.stat().st_size}\0".encode())
             found.update(file.read_bytes())
     return found.hexdigest()[:DIGITS]
+
+
+def _left_by_tools(name: Path) -> bool:
+    """Compiled sources, caches and files of editors: they are in one copy of the package and not in another."""
+    return name.suffix == ".pyc" or any(part == "__pycache__" or part.startswith(".") for part in name.parts)
 
 
 def checkout(package: Path = Path(chaos.__file__).parent) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ import pytest
 import wheelkit
 from ruamel.yaml import YAML
 
+from chaos.campaign import code
 from chaos.definitions import shipped
 
 pytestmark = pytest.mark.full
@@ -52,6 +53,13 @@ def test_it_is_the_wheel_and_no_checkout(programs: Path, tmp_path: Path) -> None
     assert done.stdout.startswith(str(programs.parent))
     missing = subprocess.run([str(programs / "python"), "-c", "import pyarrow, cryptography, moto"], check=False)
     assert missing.returncode == 1
+
+
+def test_its_code_is_that_of_the_checkout(programs: Path, tmp_path: Path) -> None:
+    """A worker that has the wheel takes cells of a client that has the checkout."""
+    asked = [str(programs / "python"), "-c", "from chaos.campaign import code; print(code.digest())"]
+    done = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == code.digest()
 
 
 @pytest.mark.parametrize(

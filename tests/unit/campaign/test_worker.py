@@ -179,6 +179,34 @@ def test_another_source_is_other_code(tmp_path: Path, monkeypatch: pytest.Monkey
     assert len({one, two, code.digest()}) == 3
 
 
+@pytest.mark.parametrize(
+    "name", ["load/workloads/logs.yaml", "provision/opensearch-3.8.0.lock.json", "provision/home/log4j2.properties"]
+)
+def test_what_sources_read_is_code_too(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker with another lock runs another OpenSearch, and one with another workload sends other documents."""
+    assert (Path(chaos.__file__).parent / name).is_file()
+    monkeypatch.setattr(chaos, "__file__", str(tmp_path / "__init__.py"))
+    (tmp_path / name).parent.mkdir(parents=True)
+    (tmp_path / name).write_text("1")
+    one = code.digest()
+    (tmp_path / name).write_text("2")
+    assert code.digest() != one
+
+
+def test_what_tools_leave_in_a_package_is_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wheel that was installed has the digest of the checkout that it was made of."""
+    monkeypatch.setattr(chaos, "__file__", str(tmp_path / "__init__.py"))
+    (tmp_path / "load").mkdir()
+    (tmp_path / "load" / "a.py").write_text("x = 1\n")
+    one = code.digest()
+    left = ("load/__pycache__/a.cpython-311.pyc", "load/__pycache__/a.tmp", "load/b.pyc", ".mypy_cache/x.json")
+    for name in (*left, "load/.a.py.swp", "topologies/3az.yaml"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("left")
+    (tmp_path / "load" / "empty").mkdir()
+    assert code.digest() == one
+
+
 def test_an_attempt_names_the_commit_and_how_busy_the_machine_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
