@@ -9,13 +9,13 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from chaos.base.errors import InvalidInput
 from chaos.campaign import nemesis
-from chaos.campaign.journal import Journal
+from chaos.campaign.journal import Journal, plan_of
 from chaos.campaign.repeat import Labs
 from chaos.definitions import Experiment
 from chaos.faults.offers import Offers
@@ -27,6 +27,22 @@ WEAKNESS = "weakness"
 NOTHING = "nothing drawn"
 Written = Callable[[Path, str], Experiment]
 """Writes a definition's text to a file, and gives what it means."""
+
+
+def plan(options: nemesis.Options, offers: Offers) -> str:
+    """What the journal's lines say of what is drawn, whatever the seed (:func:`chaos.campaign.journal.plan_of`)."""
+    weights = nemesis.default_weights(offers) if options.weights is None else options.weights
+    return plan_of(
+        "faults",
+        options.topology,
+        each=float(options.duration),
+        rate=float(options.rate),
+        hold=[float(each) for each in options.hold],
+        weights=list(weights.items()),  # in their order, by which a seed draws
+        limits=asdict(options.limits),
+        load=float(options.load),
+        good={operation: float(within) for operation, within in options.good.items()},
+    )
 
 
 @dataclass

@@ -178,8 +178,8 @@ def asker(client: NodeClient) -> Callable[[str, str, Any], tuple[int, Any]]:
 class Journal(journal.Journal):
     """With which settings no request can change, and what was tried already."""
 
-    def __init__(self, file: Path) -> None:
-        super().__init__(file)
+    def __init__(self, file: Path, plan: str | None = None) -> None:
+        super().__init__(file, plan)
         self.static = {line["changes"][0][0] for line in self.lines if line.get("static")}
 
     def done(self) -> set[tuple[tuple[str, str], ...]]:

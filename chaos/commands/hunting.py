@@ -47,7 +47,8 @@ def hunt(
     """Draw at random, in labs of its own, for a while: is there anything that the cluster does not get over?
 
     Over settings: changes that are accepted and cannot be taken back. Over faults: plans of the random mode after
-    which something acknowledged is lost, or the cluster does not recover. A hunt goes on where its journal ends.
+    which something acknowledged is lost, or the cluster does not recover. A hunt goes on where its journal ends;
+    one of another topology, or with other options of drawing, needs a journal of its own.
     """
     from chaos.base.console import Reporter
     from chaos.base.units import Duration
@@ -94,10 +95,13 @@ def _says(found: dict[str, Any], reports: Path) -> str:
 
 
 def _over_settings(spec: Topology, seed: int, journal: Path) -> Hunting:
+    from chaos.campaign.journal import plan_of
     from chaos.campaign.settings_hunt import Hunt, Journal
 
+    drawn = Journal(journal, plan_of("settings", spec))
+
     def run(pool: LabPool, stop: Stop, reporter: Reporter, seconds: float) -> list[dict[str, Any]]:
-        return Hunt(pool, spec, Journal(journal), seed, stop, reporter.line).run(seconds)
+        return Hunt(pool, spec, drawn, seed, stop, reporter.line).run(seconds)
 
     return run
 
@@ -107,7 +111,7 @@ def _over_faults(
 ) -> Hunting:
     from chaos.base.console import Reporter as Console
     from chaos.campaign import nemesis
-    from chaos.campaign.faults_hunt import FaultsHunt
+    from chaos.campaign.faults_hunt import FaultsHunt, plan
     from chaos.campaign.journal import Journal
     from chaos.commands.drawing import positive, write_definition
     from chaos.definitions import Duration, Rate
@@ -125,15 +129,14 @@ def _over_faults(
         weights=None if weights is None else nemesis.parse_weights(weights, FAULTS),
     )
     offers = PROVIDERS.on(kinds.lacks(kinds.DEFAULT, spec), kinds.named(kinds.DEFAULT).order)
+    drawn = Journal(journal, plan(options, offers))
 
     def one(experiment: Any, lab: Any) -> RunResult:
         reporter = Console(quiet=True)
         return carry_out(RunSpec.of(experiment), out=reports, providers=PROVIDERS, reporter=reporter, lab=lab)
 
     def run(pool: LabPool, stop: Stop, reporter: Reporter, seconds: float) -> list[dict[str, Any]]:
-        hunting = FaultsHunt(
-            pool, options, offers, Journal(journal), reports, write_definition, one, stop, reporter.line
-        )
+        hunting = FaultsHunt(pool, options, offers, drawn, reports, write_definition, one, stop, reporter.line)
         return hunting.run(seconds)
 
     return run

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
-from chaos.base.errors import Aborted
+from chaos.base.errors import Aborted, Exit, InvalidInput
 from chaos.base.units import Duration, Rate
 from chaos.campaign import nemesis
-from chaos.campaign.faults_hunt import FaultsHunt
-from chaos.campaign.journal import Journal
+from chaos.campaign.faults_hunt import FaultsHunt, plan
+from chaos.campaign.journal import Journal, plan_of
+from chaos.cli import app
 from chaos.definitions import load_topology
 from chaos.registry import PROVIDERS, load_experiment
 from chaos.run.stopping import Stop
@@ -101,3 +104,56 @@ def test_a_plan_in_which_nothing_was_drawn_is_written_down_and_not_run(tmp_path:
         hunt.run(60)
     nothing = [line for line in lines(tmp_path) if line["outcome"] == "nothing drawn"]
     assert nothing and all(line["run"] is None for line in nothing) and len(runs.seeds) == 1
+
+
+OPTIONS = nemesis.Options(TOPOLOGY, "3az", 1, Duration(60), Rate(0.1))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(OPTIONS, topology=load_topology("3az-tuned")),
+        replace(OPTIONS, topology=TOPOLOGY.model_copy(update={"version": "2.19.6"})),
+        replace(OPTIONS, duration=Duration(120)),
+        replace(OPTIONS, rate=Rate(0.2)),
+        replace(OPTIONS, hold=(Duration(10), Duration(40))),
+        replace(OPTIONS, weights={"node.kill": 1.0}),
+        replace(OPTIONS, limits=nemesis.Limits(active=3)),
+    ],
+    ids=["topology", "version", "each", "rate", "hold", "weights", "limits"],
+)
+def test_seeds_that_another_plan_drew_are_not_counted(tmp_path: Path, other: nemesis.Options) -> None:
+    """A seed of it is another draw, so its journal is refused."""
+    offers, file = PROVIDERS.on(), tmp_path / "faults.jsonl"
+    Journal(file, plan(other, offers)).write({"seed": 1, "outcome": "pass"})
+    with pytest.raises(InvalidInput, match="is of another hunt") as raised:
+        Journal(file, plan(OPTIONS, offers))
+    assert raised.value.remedy is not None and "--journal" in raised.value.remedy
+    assert [line["seed"] for line in Journal(file, plan(replace(other, seed=7, named="x"), offers)).lines] == [1]
+    assert [line["seed"] for line in Journal(file).lines] == [1], "whoever only reads it may"
+
+
+def test_lines_that_do_not_say_of_what_they_are_are_not_counted(tmp_path: Path) -> None:
+    file = tmp_path / "settings.jsonl"
+    Journal(file).write({"changes": [["a", "1"]], "outcome": "undone"})
+    with pytest.raises(InvalidInput, match="does not say what its draws are of"):
+        Journal(file, plan_of("settings", TOPOLOGY))
+    file.write_text('{"changes": [["a", "1"]], "outc')  # cut off: a hunt that was killed at its first draw
+    Journal(file, plan_of("settings", TOPOLOGY)).write({"changes": [["a", "1"]], "outcome": "undone"})
+    assert len(Journal(file, plan_of("settings", TOPOLOGY)).lines) == 1
+
+
+@pytest.mark.parametrize("over", ["settings", "faults"])
+def test_the_journal_of_another_hunt_ends_the_command_before_anything_is_started(
+    over: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("a lab was begun")
+
+    monkeypatch.setattr("chaos.run.pool.LabPool", refuse)
+    file = tmp_path / "journal.jsonl"
+    file.write_text(json.dumps({"seed": 1, "changes": [["a", "1"]], "outcome": "undone", "plan": "0" * 16}) + "\n")
+    before = file.read_text()
+    done = CliRunner().invoke(app, ["hunt", "one-node", "--over", over, "--journal", str(file)])
+    assert isinstance(done.exception, InvalidInput) and done.exception.exit_code is Exit.USAGE
+    assert "is of another hunt" in str(done.exception) and file.read_text() == before
