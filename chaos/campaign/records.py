@@ -16,7 +16,9 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -261,15 +263,23 @@ class Records:
         there = {name.removeprefix(f"{base}/") for name in self.store.names(f"{base}/")}
         wrong = [f"{name} is not in the manifest" for name in sorted(there - {*commit.manifest})]
         for name, wanted in commit.manifest.items():
-            file = self.store.local(f"{base}/{name}") or cache / "verified"
             try:
-                if self.store.local(base) is None:
-                    cache.mkdir(parents=True, exist_ok=True)
-                    self.store.fetch(f"{base}/{name}", file)
-                wrong += [f"{name}: {says}" for says in _differs(file, wanted)]
+                with self._at_hand(f"{base}/{name}", cache) as file:
+                    wrong += [f"{name}: {says}" for says in _differs(file, wanted)]
             except Absent:
                 wrong.append(f"{name} is missing")
         return wrong
+
+    @contextmanager
+    def _at_hand(self, name: str, cache: Path) -> Iterator[Path]:
+        """A file of the store, fetched anew into a folder of its own where the store is not on this machine."""
+        if (here := self.store.local(name)) is not None:
+            yield here
+            return
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache) as folder:
+            self.store.fetch(name, file := Path(folder) / "fetched")
+            yield file
 
     def _fetch(self, commit: Commit, base: str, folder: Path) -> None:
         for name, wanted in commit.manifest.items():

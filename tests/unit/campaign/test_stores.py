@@ -333,3 +333,30 @@ def test_a_whole_campaign_in_s3(s3: Any, tmp_path: Path, monkeypatch: pytest.Mon
     assert [each.partition(":")[0] for each in sorted(found)] == ["clean.json", "plan.json is missing"]
     with pytest.raises(StoreError):
         records.folder(commits[0], tmp_path / "a-new-cache")
+
+
+def test_two_that_verify_at_once_do_not_read_each_others_files(tmp_path: Path) -> None:
+    """Of a store that is not on this machine each fetches what it looks at, into the same cache."""
+    import campaignkit as kit
+    import synthetic
+
+    from chaos.campaign.records import Records
+
+    class Remote(FolderStore):
+        meanwhile: Any = None
+
+        def local(self, name: str) -> None:
+            return None
+
+        def fetch(self, name: str, file: Path) -> None:
+            super().fetch(name, file)
+            meanwhile, self.meanwhile = self.meanwhile, None
+            if meanwhile is not None:
+                assert meanwhile() == []
+
+    store, cache = Remote(tmp_path / "store"), tmp_path / "cache"
+    records, matrix = Records(store), kit.matrix_of(kit.write_campaign(tmp_path, tmp_path / "store", 1))
+    one, other = (kit.commit_story(records, cell, tmp_path, synthetic.slow_zone()) for cell in matrix.cells)
+    store.meanwhile = lambda: records.verify(other, cache)
+    assert records.verify(one, cache) == []
+    assert list(cache.iterdir()) == [], "nothing of it is kept"
