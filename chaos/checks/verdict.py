@@ -65,6 +65,9 @@ from chaos.history.reader import History
 
 FINDINGS_VERSION = 1
 STAGES = ("before", "effect", "held", "gone")
+UNTIL_RESTS_ON_TIME = "until_rests_on_time"
+"""The key of plan.json by which gaps that spoil data alone do not spoil what a phase waited for. Runs without it are
+judged as they were."""
 ABORT_GOAL_SECONDS = 5.0
 """From a stop being asked for until every fault has been taken back."""
 
@@ -659,6 +662,8 @@ def _unless(judged: Judged, why: str | None) -> Judged:
 def _conditions_met(record: Record, gaps: list[evidence.Gap]) -> list[Finding]:
     """Phases with ``until`` expect their condition within its time, without a line of ``expect``."""
     findings = []
+    if record.plan.get(UNTIL_RESTS_ON_TIME):
+        gaps = [gap for gap in gaps if _spoils(gap, "until")]
     for planned in record.planned_phases:
         until, span = planned.get("until"), record.span(planned["name"])
         if not until:

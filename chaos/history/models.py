@@ -73,6 +73,7 @@ class Plan(TypedDict, total=False):
     passages_watched: bool
     windows_by_phase: bool
     steady_baseline: bool
+    until_rests_on_time: bool
     differences: list[str]
     client: dict[str, Any]
     steps: list[PlannedStep]

@@ -247,6 +247,7 @@ class Execution(Loading, Phases, Closing):
             "notes": notes,
             "windows_by_phase": True,
             "steady_baseline": True,
+            "until_rests_on_time": True,
         }
         made.update(self.instruments.due())  # type: ignore[typeddict-item]  # without events of these nothing passes
         if self.options.second_of:
