@@ -8,8 +8,9 @@ nothing.
 What may stand when something was not proven: a finding that was over before the gap opened stands as it is;
 a pass or a failure measured under an unproven fault is inconclusive. Instruments that were not good enough spoil what
 depends on time, and nothing else (:class:`.evidence.Spoils`). Lost acknowledged writes stand whatever the fault was:
-the cluster had said yes. The one exception is an external actor who may have lost them himself: then only what was seen
-before he changed anything stands (:mod:`.dated`).
+the cluster had said yes. So does whatever else of data is more than may be; what a command of the run says, and what
+its load cost, is about no data. The one exception is an external actor who may have lost them himself: then only what
+was seen before he changed anything stands (:mod:`.dated`).
 """
 
 from __future__ import annotations
@@ -523,10 +524,11 @@ def _judged(
         return Judged(measure, judge(measure, expectation.comparison, expectation.value))
 
     if phase is None:
-        # Of the whole run: what is about data. A broken promise stands whatever was proven about the fault, unless
-        # somebody else may have broken it.
+        # Of the whole run. Too much that is wrong with data stands whatever was proven about the fault, unless somebody
+        # else may have done it.
         found = judged(_measure(record, expectation, None))
-        if found.verdict is not Verdict.FAIL:
+        on_data = catalogue.rests_on(expectation.metric, Rests.DATA)
+        if not on_data or not _too_much(expectation, found):
             return found.undermined(None, mine)
         against = [gap for gap in mine if gap.excuses(expectation.metric)]
         if (known := dated.earlier(record, expectation.metric, against)) is not None:
@@ -580,6 +582,15 @@ def _judged(
     if found.verdict is Verdict.PASS and unasked:
         return found.spoiled(unasked, may_be_worse=True)
     return found.undermined(span, mine)
+
+
+def _too_much(expectation: Expected, found: Judged) -> bool:
+    """Whether more was measured than may be. Too little may be for want of what was not proven."""
+    if found.verdict is not Verdict.FAIL or found.measure.value is None:
+        return False
+    return expectation.comparison in ("<=", "<") or (
+        expectation.comparison == "==" and found.measure.value > expectation.value
+    )
 
 
 def _spoils(gap: evidence.Gap, metric: str, *, default: bool = False) -> bool:
