@@ -2,7 +2,7 @@
 
 Where copies are is data, and stands whatever the processors did, with one exception: a node of a local lab that gets
 no processor answers no health check, and the cluster rightly gives it up. A node that left is the experiment's own
-doing when it was a fault's target, or its zone was decommissioned. Any other may have been pushed that left after
+doing when it was a fault's target, or its zone was decommissioned and not taken back since. Any other may have been pushed that left after
 the machine had no free processor for as long as the shortest check takes, within the time that all checks take. The
 same goes for one whose own Toxiproxy stood still: it was cut off, as by a fault that nobody asked for. What depends on
 time from then on is not the cluster's either (:func:`gaps`), and so with a leader that was replaced.
@@ -27,6 +27,8 @@ SETTLES = 5.0
 """Seconds after a stoppage in which the cluster may still do what it made up its mind to meanwhile: publish, elect."""
 AFTER = 30.0
 """Seconds after a fault is gone for which its targets are still its own doing."""
+OUT, BACK = "decommission", "recommission"
+"""The actions, and steps of controllers, that take a zone out and back."""
 _ZONE = re.compile(r"zone ([^\s,]+)")
 """The zone in an action's words."""
 
@@ -86,13 +88,17 @@ def _asked_for(record: Record, node: str, at: int) -> bool:
             return True
     if during.explains(record, node, at):
         return True
-    zone = record.zone_of.get(node)
-    moves = [
-        (event.action_kind, _ZONE.findall(str(event.says))) for event in record.seen(ActionCommand) if event.t <= at
-    ]
+    return _taken_out(record, record.zone_of.get(node), at)
+
+
+def _taken_out(record: Record, zone: str | None, at: int) -> bool:
+    """Whether a zone was out by an action, or a controller's step, at that moment, or had been taken back just before."""
+    moves = [(event.t, event.action_kind, _ZONE.findall(str(event.says))) for event in record.seen(ActionCommand)]
     moves += [
-        (str(event.get("step")), [str(event.get("zone"))])
-        for event in record.of_kind("failover.step")
-        if int(event["t"]) <= at
+        (int(event["t"]), str(event.get("step")), [str(event.get("zone"))]) for event in record.of_kind("failover.step")
     ]
-    return any(kind == "decommission" and zone in zones for kind, zones in moves)
+    own = [(t, kind) for t, kind, zones in moves if kind in (OUT, BACK) and zone in zones and t <= at]
+    if not own:
+        return False
+    last, kind = max(own)
+    return kind == OUT or (len(own) > 1 and at <= last + int(AFTER * SECOND))
