@@ -2,19 +2,21 @@
 
 Where copies are is data, and stands whatever the processors did, with one exception: a node of a local lab that gets
 no processor answers no health check, and the cluster rightly gives it up. A node that left is the experiment's own
-doing when it was a fault's target, or its zone was decommissioned and not taken back since. Any other may have been pushed that left after
-the machine had no free processor for as long as the shortest check takes, within the time that all checks take. The
-same goes for one whose own Toxiproxy stood still: it was cut off, as by a fault that nobody asked for. What depends on
-time from then on is not the cluster's either (:func:`gaps`), and so with a leader that was replaced.
+doing when it was a fault's target, or its zone was decommissioned and not taken back since. Any other may have been
+pushed that left after the machine had no free processor for as long as the shortest check takes, within the time that
+all checks take. The same goes for one whose own Toxiproxy stood still: it was cut off, as by a fault that nobody asked
+for. What depends on time from then on is not the cluster's either (:func:`gaps`), and so with a leader that was
+replaced, unless the experiment moved votes or took the quorum away: whoever is elected then begins with few nodes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from chaos.base import text
-from chaos.checks import during, evidence, standing, starved
+from chaos.checks import during, evidence, standing, starved, timeline
 from chaos.checks.record import SECOND, Record, Span
 from chaos.checks.standing import Stoppage
 from chaos.history.events import ActionCommand, ClusterLeader, NodeLeft
@@ -29,34 +31,94 @@ AFTER = 30.0
 """Seconds after a fault is gone for which its targets are still its own doing."""
 OUT, BACK = "decommission", "recommission"
 """The actions, and steps of controllers, that take a zone out and back."""
+VOTES = ("exclude_votes", "include_votes", "lead")
+"""The actions, and the step of controllers, by which another node may lead."""
 _ZONE = re.compile(r"zone ([^\s,]+)")
 """The zone in an action's words."""
 
 
 def pushed(record: Record, span: Span) -> str | None:
     """Which nodes left up to the end of a phase that the machine may have pushed out, in words; None: none."""
-    stretches = starved.full(record) if starved.applies(record) else []
     found = [says for at, says, _ in _cut_off(record, record.seen(NodeLeft)) if at < span.end]
-    for event in record.seen(NodeLeft):
-        at, node = event.t, str(event.node)
-        if at >= span.end or _asked_for(record, node, at):
-            continue
-        longest = max((min(e, at) - max(s, at - int(HEALTH_CHECKS * SECOND)) for s, e in stretches), default=0) / SECOND
-        if longest >= CHECK:
-            when = text.seconds(record.since_start(at) or 0.0)
-            found.append(
-                f"{node} left the cluster {when} into the run after {text.seconds(longest)} in which "
-                f"{starved.none_free(record)}"
-            )
-    return text.listed(found) or None
+    return text.listed([*found, *(says for at, says, _ in _starved(record, _left(record)) if at < span.end)]) or None
 
 
 def gaps(record: Record) -> tuple[evidence.Gap, ...]:
-    """Nodes that left, or were replaced as leaders, while their own Toxiproxy stood still and no fault hit them."""
+    """Nodes that left, or were replaced as leaders, and no fault hit them: while their own Toxiproxy stood still, or
+    (rules 2) after the machine had no free processor. From when that began on no time is the cluster's."""
     moves: list[NodeLeft | ClusterLeader] = record.seen(NodeLeft, ClusterLeader)
-    return tuple(
-        evidence.Gap(says, stoppage.start, evidence.Spoils.TIME) for _, says, stoppage in _cut_off(record, moves)
-    )
+    found = [(stoppage.start, says) for _, says, stoppage in _cut_off(record, moves)]
+    pushed = _starved(record, [*_left(record), *_replaced(record)]) if record.rules >= 2 else []
+    found += [(since, says) for at, says, since in pushed if not _unseated(record, at)]
+    return tuple(evidence.Gap(says, since, evidence.Spoils.TIME) for since, says in found)
+
+
+@dataclass(frozen=True)
+class _Move:
+    """A node that left at that moment (ns), or was seen not to lead any more."""
+
+    at: int
+    node: str
+    led: bool = False
+
+    @property
+    def did(self) -> str:
+        return "lost the leadership" if self.led else "left the cluster"
+
+
+def _left(record: Record) -> list[_Move]:
+    return [_Move(event.t, str(event.node)) for event in record.seen(NodeLeft)]
+
+
+def _replaced(record: Record) -> list[_Move]:
+    """Each leader that another one followed, or none that a node knew. That no node answered is no such look."""
+    looks = timeline.sampled(record)
+    found: list[_Move] = []
+    leader: str | None = None
+    none_since: int | None = None
+    for event in record.seen(ClusterLeader):
+        if event.leader is None:
+            none_since = event.t if none_since is None else none_since
+            continue
+        unled = none_since is not None and timeline.answered(looks, none_since, event.t)
+        if leader is not None and (event.leader != leader or unled):
+            found.append(_Move(none_since or event.t, leader, led=True))
+        leader, none_since = str(event.leader), None
+    if leader is not None and none_since is not None and timeline.answered(looks, none_since, record.last_seen):
+        found.append(_Move(none_since, leader, led=True))
+    return found
+
+
+def _starved(record: Record, moves: Iterable[_Move]) -> list[tuple[int, str, int]]:
+    """The moves that nothing explains but a machine without a free processor: when, in words, and since when (ns)."""
+    stretches = starved.full(record) if starved.applies(record) else []
+    found = []
+    for move in moves:
+        first = move.at - int(HEALTH_CHECKS * SECOND)
+        near = [(max(start, first), min(end, move.at)) for start, end in stretches]
+        failing = [(start, end) for start, end in near if end - start >= CHECK * SECOND]
+        if not failing or _asked_for(record, move.node, move.at):
+            continue
+        longest = max(end - start for start, end in failing) / SECOND
+        says = (
+            f"{move.node} {move.did} {text.seconds(record.since_start(move.at) or 0.0)} into the run after "
+            f"{text.seconds(longest)} in which {starved.none_free(record)}"
+        )
+        found.append((move.at, says, failing[0][0]))
+    return found
+
+
+def _unseated(record: Record, at: int) -> bool:
+    """Whether the experiment explains that whoever led at that moment led no longer, by votes or for want of a quorum,
+    and so that the next leader begins without nodes that it has not heard of yet."""
+    votes = [event.t for event in record.seen(ActionCommand) if event.action_kind in VOTES]
+    votes += [int(event["t"]) for event in record.of_kind("failover.step") if event.get("step") in VOTES]
+    if any(t <= at <= t + int(AFTER * SECOND) for t in votes):
+        return True
+    nodes = (record.plan.get("topology") or {}).get("nodes") or ()
+    managers = [str(node["name"]) for node in nodes if "cluster_manager" in (node.get("roles") or ())]
+    out = sum(_asked_for(record, manager, at) for manager in managers)
+    return bool(managers) and out >= len(managers) - len(managers) // 2
 
 
 def _cut_off(record: Record, moves: Sequence[NodeLeft | ClusterLeader]) -> list[tuple[int, str, Stoppage]]:
@@ -92,7 +154,7 @@ def _asked_for(record: Record, node: str, at: int) -> bool:
 
 
 def _taken_out(record: Record, zone: str | None, at: int) -> bool:
-    """Whether a zone was out by an action, or a controller's step, at that moment, or had been taken back just before."""
+    """Whether a zone was out at that moment by an action or a controller's step, or had been taken back just before."""
     moves = [(event.t, event.action_kind, _ZONE.findall(str(event.says))) for event in record.seen(ActionCommand)]
     moves += [
         (int(event["t"]), str(event.get("step")), [str(event.get("zone"))]) for event in record.of_kind("failover.step")
@@ -101,4 +163,4 @@ def _taken_out(record: Record, zone: str | None, at: int) -> bool:
     if not own:
         return False
     last, kind = max(own)
-    return kind == OUT or (len(own) > 1 and at <= last + int(AFTER * SECOND))
+    return kind == OUT or at <= last + int(AFTER * SECOND)
