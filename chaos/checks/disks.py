@@ -3,8 +3,8 @@
 A disk with fewer free bytes than the nodes' watermarks need makes a lab refuse copies and writes: from then on nothing
 that was measured is the cluster's, neither good nor bad. The block that OpenSearch sets beyond its flood stage
 (``read_only_allow_delete``) tells the same where the disk was not sampled. Under a fault that fills a disk, or that
-sets watermarks or the block itself, it is that fault. Else on a lab it is ours, or an external actor's; on a cluster
-that exists it is the cluster's own disk, which is said beside what it did to writes.
+sets watermarks or the block itself, and for a minute after it, it is that fault. Else on a lab it is ours, or an
+external actor's; on a cluster that exists it is the cluster's own disk, which is said beside what it did to writes.
 
 Under rules 2, for runs whose plan says that it is recorded.
 """
@@ -22,10 +22,12 @@ from chaos.history.events import DisksBlocked, DisksFree, DisksWatched
 
 DUE = "disks_watched"
 EXISTING = "existing"
-FILLS = "disk."
-"""Beginning of the kinds of fault that may fill a disk."""
+OF_DISKS, FILLS = "disk.", "disk.full"
+"""How the kinds of fault on disks begin, and the one of them that fills a disk."""
 NAMES = ("watermark", "read_only", "disk")
-"""What a fault's words have in them when it sets watermarks or the block."""
+"""What the words of any other fault have in them when it sets watermarks or the block."""
+AFTER = 60.0
+"""Seconds after such a fault is gone in which OpenSearch may still set the block: it looks at disks every 30 s."""
 
 
 def watched(record: Record) -> bool:
@@ -36,11 +38,14 @@ def gaps(record: Record) -> tuple[Gap, ...]:
     """From when on nothing counts, and why. The runner's own disk loses no document of a cluster that exists."""
     if not watched(record):
         return ()
-    found = [Gap(says, since, third_hand=not _exists(record)) for since, says in sorted(_short(record))]
-    if not _exists(record):
-        found += [Gap(_on_lab(record, event), since, third_hand=True) for since, event in _unexplained(record)]
+    found = sorted(_short(record))
+    ours = not _exists(record)
+    if ours:
+        found += [(since, _on_lab(record, event)) for since, event in _unexplained(record)]
+    found.sort(key=lambda each: each[0])
+    first = [Gap(says, since, third_hand=ours) for since, says in found[:1]]
     what = "how full this machine's disks were"
-    return (*found[:1], *evidence.unwatched(record, DUE, disks.WATCHED, disks.UNWATCHED, what))
+    return (*first, *evidence.unwatched(record, DUE, disks.WATCHED, disks.UNWATCHED, what))
 
 
 def short_since(record: Record) -> int | None:
@@ -87,16 +92,25 @@ def _short(record: Record) -> Iterator[tuple[int, str]]:
 
 def _unexplained(record: Record) -> list[tuple[int, DisksBlocked]]:
     """Each block of the load's index that no fault of ours explains: since when that may be so (ns), and its event."""
-    faults = [
-        fault
-        for fault in evidence.faults(record)
-        if fault.kind.startswith(FILLS) or any(name in fault.says.lower() for name in NAMES)
-    ]
+    faults = [fault for fault in evidence.faults(record) if _may_block(fault)]
     return [
         (int(event.since), event)
         for event in record.seen(DisksBlocked)
-        if event.blocked is True and not any(fault.command <= event.t for fault in faults)
+        if event.blocked is True
+        and not any(fault.command <= event.t and int(event.since) <= _last(record, fault) for fault in faults)
     ]
+
+
+def _may_block(fault: evidence.FaultRecord) -> bool:
+    """Whether a fault fills a disk, or sets watermarks or the block."""
+    if fault.kind.startswith(OF_DISKS):
+        return fault.kind == FILLS
+    return any(name in fault.says.lower() for name in NAMES)
+
+
+def _last(record: Record, fault: evidence.FaultRecord) -> int:
+    """Until when (ns) a block may still be of a fault."""
+    return (fault.gone or fault.undo or record.last_seen) + int(AFTER * SECOND)
 
 
 def _on_lab(record: Record, event: DisksBlocked) -> str:

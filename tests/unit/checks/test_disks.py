@@ -167,3 +167,37 @@ def test_a_cluster_that_exists_has_a_disk_of_its_own() -> None:
     harmless = blocked(made(refused=False))
     harmless.plan["lab"]["kind"] = "existing"
     assert judged(harmless).outcome == "pass"
+
+
+@pytest.mark.parametrize("kind", ["disk.slow", "disk.stall", "disk.read_only", "disk.errors", "disk.power_loss"])
+def test_a_fault_on_a_disk_that_does_not_fill_it_explains_no_block(kind: str) -> None:
+    stored = blocked(made())
+    event(
+        stored,
+        20.0,
+        "fault.command",
+        fault="f2",
+        fault_kind=kind,
+        says="the disk of b-data is slow",
+        targets=["b-data"],
+    )
+    assert [reason for reason in judged(stored).reasons if reason.cause is Cause.DISK]
+
+
+@pytest.mark.parametrize(("gone", "explained"), [(77.0, True), (14.0, False)])
+def test_a_full_disk_that_was_emptied_explains_a_block_for_a_minute(gone: float, explained: bool) -> None:
+    stored = blocked(made(), since=76.0, t=78.0)
+    event(stored, 10.0, "fault.command", fault="f2", fault_kind="disk.full", says="fill the disk", targets=["b-data"])
+    event(stored, gone - 1.0, "fault.undo", fault="f2")
+    event(stored, gone, "fault.gone", fault="f2")
+    assert (not [reason for reason in judged(stored).reasons if reason.cause is Cause.DISK]) is explained
+
+
+def test_a_block_before_the_disk_ran_short_is_not_passed_over() -> None:
+    """It is from the block on that nothing counts, and not from when the disk of this machine was short at last."""
+    stored = blocked(made([(0.0, 5000), (70.0, 5000), (75.0, 20)]))
+    found = judged(stored)
+    assert "read_only_allow_delete" in found.reasons[0].says
+    assert found.findings[0].verdict == "inconclusive"
+    first = judged(blocked(made(FILLED), since=50.0, t=52.0))
+    assert first.reasons[0].says.startswith(f"The disk of {PATH}")
