@@ -51,8 +51,10 @@ class Check:
 
     ``measure``: (record, expectation, span) → value; span is None where the scope is the run. ``needs``: operations of
     their own in the load, one of which must be there. ``late``: late answers may decide it, so instruments and machine
-    that made answers late are held against its verdict. ``doubt``: (record, span, same) → the value without what this
-    machine made late, and why, where the verdict hangs on that. ``of_controllers``: it has a value only where failover
+    that made answers late are held against its verdict. ``known_by``: of a value that hangs on what comes after its
+    phase, (record, span, ns) → the record as it was known at that moment after the phase; None where nothing that it
+    hangs on came later. ``doubt``: (record, span, same) → the value without what this machine made late, and why, where
+    the verdict hangs on that. ``of_controllers``: it has a value only where failover
     controllers are part of the run, ``of_acting``: and act; ``of_replicas``: only where an index of the load is of
     segment replication; ``of_store``: only where what was written is read back from a remote store alone;
     ``of_uploads``: only with a remote store, ``of_service``: only with a service that has a host, an object store;
@@ -78,6 +80,7 @@ class Check:
     rests: Rests = Rests.TIME
     needs: tuple[str, ...] = ()
     late: bool = False
+    known_by: Callable[[Record, Span, int], Record | None] | None = None
     doubt: Callable[[Record, Span, Same], tuple[Measure, str] | None] | None = None
     of_controllers: bool = False
     of_replicas: bool = False

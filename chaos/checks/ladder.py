@@ -600,6 +600,7 @@ CHECKS = tuple(
         ),
         group="recovery",
         late=True,
+        known_by=regained.known_by,
         of_controllers=step in failovers.STEPS,
         of_acting=step == "acted",
         foresee=foresee,

@@ -25,6 +25,7 @@ say :data:`BY_PHASE` were judged without this, and are judged so still.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -152,6 +153,25 @@ def of_later_phase(record: Record, arrivals: Arrivals) -> Bools:
     return np.asarray(arrivals.intended < starts[arrivals.phase])
 
 
+def known_by(record: Record, span: Span, at: int) -> Record | None:
+    """The record with a watch of this phase that ends at ``at`` (ns, after the phase); None where it had ended by then.
+
+    What was under way then, and within its objective, is neither late nor a failure.
+    """
+    if Watch.of(record, span).horizon <= at:
+        return None
+    other = copy.copy(record)
+    other.arrivals = dict(record.arrivals)
+    for op in record.operations:
+
+        def under_way(part: Arrivals, within: int = round(op.good_within * SECOND)) -> Bools:
+            return np.asarray((part.intended < at) & (part.intended > at - within) & (part.end > at))
+
+        other.arrivals[op.name] = record.arrivals[op.name].forgiving(under_way, 0.0)
+    other.__dict__["load_end"] = at
+    return other
+
+
 def bad_windows(record: Record, op: str, start: int, end: int) -> tuple[list[tuple[int, int]], Bools]:
     """The windows of [start, end) in ns, and which of them are bad, whatever phases they are in."""
     frames = windows(start, end, record.window(op))
@@ -258,6 +278,7 @@ CHECKS = (
         group="users",
         scope=Scope.OPERATION,
         late=True,
+        known_by=known_by,
         foresee=foresee,
         meaning=(
             "From what was done in the phase until the last bad second was over. A second is bad when chance does "

@@ -5,8 +5,9 @@ proven, not valid, too little data), pass. Clean or dirty is a separate answer. 
 pass: a run whose events stop without ``run.end`` is an error, and an experiment that expects nothing proves
 nothing.
 
-What may stand when something was not proven: a finding that was over before the gap opened stands as it is;
-a pass or a failure measured under an unproven fault is inconclusive. Instruments that were not good enough spoil what
+What may stand when something was not proven: a finding that was over before the gap opened stands as it is, and so does
+one that hangs on what comes after its phase, if enough of that came before the gap (:attr:`.check.Check.known_by`); a
+pass or a failure measured under an unproven fault is inconclusive. Instruments that were not good enough spoil what
 depends on time, and nothing else (:class:`.evidence.Spoils`). Lost acknowledged writes stand whatever the fault was:
 the cluster had said yes. So does whatever else of data is more than may be; what a command of the run says, and what
 its load cost, is about no data. The one exception is an external actor who may have lost them himself: then only what
@@ -581,7 +582,12 @@ def _judged(
     unasked = coverage.of_phase(record, expectation.op, expectation.metric, span)
     if found.verdict is Verdict.PASS and unasked:
         return found.spoiled(unasked, may_be_worse=True)
-    return found.undermined(span, mine)
+    found = found.undermined(span, mine)
+    later = min((gap for gap in mine if (gap.since or 0) >= span.end), key=lambda gap: gap.since or 0, default=None)
+    if check is None or check.known_by is None or later is None or found.verdict is Verdict.INCONCLUSIVE:
+        return found
+    by_then = check.known_by(record, span, int(later.since or 0))
+    return found if by_then is None or same(_measure(by_then, expectation, span)) else found.spoiled(later.says)
 
 
 def _too_much(expectation: Expected, found: Judged) -> bool:

@@ -17,6 +17,7 @@ which asks any. Where the primaries were is known to a second (``cluster.primary
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -48,6 +49,25 @@ def forgiven(record: Record, clock: Clock) -> list[dict[str, Any]]:
     waited = (clock.between(begin, end) * SECOND).astype(np.int64)
     earlier = {id(event): int(t - wait) for event, t, wait in zip(found, end, waited, strict=True)}
     return [{**event, "t": earlier[id(event)]} if id(event) in earlier else event for event in record.probes]
+
+
+def known_by(record: Record, span: Span, at: int) -> Record | None:
+    """The record with each look as it was at ``at`` (ns, after the phase); None where all of this phase were over."""
+    acknowledged = {event["n"]: int(event["t"]) for event in record.probes if event["kind"] == "written"}
+    later = [each for each in record.probes if each["kind"] in ("seen", "unseen") and int(each["t"]) > at]
+    if not any(span.holds(acknowledged.get(each["n"], at)) for each in later):
+        return None
+    other = copy.copy(record)
+    cut = {id(each): _unseen_by(each, at) for each in later}
+    other.probes = [cut.get(id(each), each) for each in record.probes]
+    return other
+
+
+def _unseen_by(look: Event, at: int) -> Event:
+    """A look as it was at a moment before its end. One at a node that had given no answer says nothing then."""
+    answered = look["kind"] == "seen" and look.get("silent") is None
+    missed = at if answered else look.get("missed")
+    return {**look, "kind": "unseen", "missed": None if missed is None else min(at, int(missed))}
 
 
 @dataclass(frozen=True)
@@ -256,6 +276,7 @@ OF_PRIMARIES = tuple(
         group="data",
         needs=("visibility",),
         late=True,
+        known_by=known_by,
         foresee=foresee,
         meaning=(
             "How long acknowledged writes took until a search found them. With segment replication replicas show a "
@@ -281,6 +302,7 @@ OF_REPLICAS = tuple(
         group="data",
         needs=("visibility",),
         late=True,
+        known_by=known_by,
         foresee=foresee,
         of_replicas=True,
         meaning=(

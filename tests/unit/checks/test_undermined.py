@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 import synthetic
-from synthetic import Story, expect
+from synthetic import Chapter, Outcome, Probed, Story, expect, healthy, mixed
 
 from chaos.checks import evaluate
 from chaos.checks.verdict import UNTIL_RESTS_ON_TIME
+from chaos.history import pauses
+from chaos.instruments import process_pauses
 
 
 def counted(told: Story) -> dict[str, str]:
@@ -78,3 +80,80 @@ def test_data_that_lack_what_was_wanted_of_a_fault_are_open_where_it_was_not_pro
     for comparison in ("==", "<=", "<"):
         lost.expect = [expect("acknowledged.lost", comparison, 1)]
         assert counted(lost)["acknowledged.lost"] == "weakness"
+
+
+# -- what is looked at beyond its phase ----------------------------------------------------------------
+
+LATER = ("write.regained@dead", "recovery.green@dead", "visible.p99@dead")
+A_DATA = {"what": "node", "name": "a-data", "node": "a-data", "zone": "a", "pid": 4711, "state": "T"}
+
+
+class Watched(Story):
+    """A run whose plan says that pauses are watched."""
+
+    def plan(self) -> dict[str, Any]:
+        return super().plan() | {process_pauses.DUE: True}
+
+
+def paused(at: float | None, bad: tuple[float, float] = (63.0, 93.0), good_within: float = 0.1) -> Story:
+    """A node is dead from 30 s to 60 s, and writes fail until 55 s. They do again, the cluster is yellow and no search
+    finds anything new while it is ``bad`` (s of the run); ``at``: when a node is paused for 30 s in the 50 s after."""
+    begin, end = bad
+    hit = mixed((begin - 60.0, end - 60.0, 0.5, Outcome.TIMEOUT, 5.0), base=healthy(13))
+    failing = [(0.5, 25.0, 1.0, Outcome.TIMEOUT, 5.0), (begin - 30.0, end - 30.0, 0.5, Outcome.TIMEOUT, 5.0)]
+    at_once = mixed(*failing, base=healthy(13))
+    dead = Chapter("dead", 30, write=at_once).fault(kind="node.kill", says="kill c-data", targets=("c-data",))
+    after, returned = Chapter("after", 50, write=hit), Chapter("returned", 40).lift()
+    yellow, green = (dead, begin - 30.0) if begin < 60 else (after, begin - 60.0), (after, end - 60.0)
+    for (chapter, moment), status in ((yellow, "yellow"), (green, "green")):
+        chapter.event(moment, "cluster.status", status=status)
+    if at is not None:
+        after.event(at - 60.0, pauses.PAUSED, **A_DATA, commanded=False)
+        after.event(at - 30.0, pauses.RESUMED, what="node", name="a-data", pid=4711, gone=False)
+    first = Chapter("healthy", 30).event(0.0, pauses.WATCHED, processes=["node a-data"])
+    returned.event(39.9, pauses.UNWATCHED, because=None)
+
+    def found(seconds: float, node: str) -> float:
+        sees = seconds + 1.2
+        return end - seconds + 1.2 if begin <= sees < end else 1.2
+
+    return Watched(
+        rules=2,
+        good_within=good_within,
+        visibility=Probed(after=found),
+        chapters=[first, dead, after, returned],
+        expect=[
+            expect("write.regained", "<=", 29, ("dead",)),
+            expect("recovery.green", "<=", 20, ("dead",)),
+            expect("visible.p99", "<=", 20, ("dead",)),
+        ],
+    )
+
+
+def later(told: Story) -> list[str]:
+    found = counted(told)
+    return [found[name] for name in LATER]
+
+
+def test_what_a_pause_did_after_the_phase_is_no_weakness_of_it() -> None:
+    assert later(paused(None)) == ["weakness", "weakness", "pass"]
+    assert later(paused(63.0)) == ["inconclusive", "inconclusive", "pass"]
+    assert later(paused(None, bad=(60.5, 93.0))) == ["weakness"] * 3
+    assert later(paused(60.5, bad=(60.5, 93.0))) == ["inconclusive"] * 3
+
+
+def test_what_was_missed_before_the_pause_stands() -> None:
+    for at in (None, 75.0):  # bad still
+        assert later(paused(at, bad=(35.0, 100.0))) == ["weakness"] * 3
+    for at in (None, 90.0):  # good again
+        assert later(paused(at, bad=(35.0, 70.0))) == ["weakness"] * 3
+
+
+def test_what_was_good_for_long_enough_before_the_pause_passes() -> None:
+    assert later(paused(85.0, bad=(35.0, 40.0))) == ["pass"] * 3
+
+
+def test_what_was_in_flight_when_it_was_paused_was_not_bad_before() -> None:
+    told = paused(63.0, good_within=1.0)
+    told.chapters[2].write = mixed((2.1, 33.0, 1.0, Outcome.TIMEOUT, 5.0), base=healthy(13))
+    assert later(told)[0] == "inconclusive"
