@@ -8,7 +8,8 @@
   events: after that the user is not active, neither up nor down. A = sum of up / sum of (up + down) over all users.
 * *Windowed*: for a window of w seconds the smallest user-uptime of all windows of that length, one beginning at
   each slice (the same paper, where the curve over w is drawn; its knee tells how long the worst outage was). A window
-  in which no user was active has served nobody: 0. The minimum over n * w is never below the minimum over w.
+  in which no user was active has served nobody: 0, unless listed arrivals ask for nothing in it. The minimum over n * w
+  is never below the minimum over w.
 
 **Who is a user here.** The load has no accounts: a user is a client host, which sits in one zone and sends its share
 of the arrivals, whatever they ask for. Such users are few, uniform, never give up and are always active, so user-uptime
@@ -18,9 +19,10 @@ arrival of which nobody recorded a client (no outcome) counts as a bad event of 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -167,6 +169,8 @@ class Uptime:
     down: Floats
     width: float
     users: int
+    quiet: Bools | None = None
+    """Slices in which listed arrivals ask for nothing; None: it is asked all the time."""
 
     @property
     def share(self) -> float | None:
@@ -175,14 +179,17 @@ class Uptime:
         return float(self.up.sum()) / active if active > 0 else None
 
     def minimum(self, window: int) -> float | None:
-        """The smallest user-uptime of ``window`` slices in a row; None when there are fewer."""
+        """The smallest user-uptime of ``window`` slices in a row; None when there are fewer, or all are quiet."""
         if not 0 < window <= len(self.up):
             return None
         up, down = (np.concatenate([[0.0], np.cumsum(part)]) for part in (self.up, self.down))
         served, lost = up[window:] - up[:-window], down[window:] - down[:-window]
         active = served + lost
         share = np.divide(served, active, out=np.zeros(len(active)), where=active > 1e-9)
-        return float(np.clip(share.min(), 0.0, 1.0))
+        if self.quiet is not None:
+            asked = np.concatenate([[0], np.cumsum(~self.quiet)])
+            share = share[asked[window:] > asked[:-window]]
+        return float(np.clip(share.min(), 0.0, 1.0)) if len(share) else None
 
 
 Events = tuple[Ints, Bools]
@@ -204,7 +211,8 @@ def uptime(record: Record, op: str, start: int, end: int, *, phase: bool = False
     users = np.flatnonzero(seen[1:]).tolist()
     edges = _edges(start, end, width)
     step = max(1, int(CHUNK / max(1, len(part)) * (len(edges) - 1)))
-    return _uptime(lambda: _chunks(part, edges, users, step), edges, width, len(users) or 1)
+    found = _uptime(lambda: _chunks(part, edges, users, step), edges, width, len(users) or 1)
+    return replace(found, quiet=record.quiet(op, list(itertools.pairwise(edges.tolist()))))
 
 
 def _chunks(part: Arrivals, edges: Ints, users: list[int], step: int) -> Iterator[Chunk]:
@@ -294,7 +302,7 @@ def table(record: Record, op: str, counts: Ints) -> dict[str, Any]:
     bad, kept = (int(number) for number in counts[:, :-1].sum(axis=(0, 1, 2)))
     width = slice_seconds(record, op)
     up = [
-        slices_up(record.in_phase(op, span), frames)
+        slices_up(record.in_phase(op, span), frames)[~record.quiet(op, frames)]
         for span in record.spans
         if (frames := windows(span.start, span.end, width))
     ]

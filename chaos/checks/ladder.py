@@ -17,6 +17,7 @@ A run with failover controllers has three steps more: a controller noticed, deci
 * The first good write of a shard ends its last gap without a good write (the failover gap). A gap counts when it is
   longer than chance explains: 1 s, or where shards are many or writes few, so long that a shard without a fault has
   one that long with probability 1e-6 only. The last and not the longest, as with bad windows: a lull is no recovery.
+  Of listed arrivals only the time in which writes were due counts.
 * Latency is back when the last window is over in which significantly more than 1 % of the arrivals took longer than
   1.25 times the healthy phases' p99; unanswered ones took longer than any.
 """
@@ -205,10 +206,25 @@ def primaries_promoted(ladder: Ladder) -> Measure:
     return ladder.not_needed("no primary was lost")
 
 
+def writes_that_count(shards: int) -> float:
+    """Writes in a row to other shards that are no chance: they go to one of ``shards`` each, evenly."""
+    return 0.0 if shards < 2 else math.log(GAP_CHANCE) / math.log1p(-1 / shards)
+
+
 def gap_that_counts(shards: int, rate: float, objective: float) -> float:
-    """Seconds without a good write that are no chance: writes go to one of ``shards`` each, evenly."""
-    by_chance = 0.0 if shards < 2 else math.log(GAP_CHANCE) / math.log1p(-1 / shards) / rate
-    return max(GAP, by_chance) + objective
+    """Seconds without a good write that are no chance."""
+    return max(GAP, writes_that_count(shards) / rate) + objective
+
+
+def waited(due: Ints, start: int, end: int, shards: int) -> float:
+    """Seconds of a gap (ns) in which a shard lacked writes, after each that was ``due`` (ns, of all) GAP at most.
+
+    0 where so few were due that chance explains the gap.
+    """
+    inside = due[(due >= start) & (due < end)]
+    if len(inside) <= writes_that_count(shards):
+        return 0.0
+    return float(np.minimum(np.diff(np.array([start, *inside, end])) / SECOND, GAP).sum())
 
 
 def first_writes(ladder: Ladder) -> Measure:
@@ -227,7 +243,8 @@ def first_writes(ladder: Ladder) -> Measure:
     frames = windows(watch.trigger, watch.horizon, record.window(write.name))
     scheduled, failed = regained.failures(record, write.name, frames)
     # a shard that is out takes its share of the writes along: elsewhere no id needs to be hashed
-    hit = np.flatnonzero((scheduled == 0) | (failed > np.maximum(0, 0.5 * scheduled / shards)))
+    hit = (scheduled == 0) | (failed > np.maximum(0, 0.5 * scheduled / shards))
+    hit = np.flatnonzero(hit & ~record.quiet(write.name, frames))
     if not len(hit):
         return ladder.not_needed("no shard's writes were interrupted")
     slack = int((2 * longest + 2 * record.window(write.name)) * SECOND)
@@ -235,9 +252,13 @@ def first_writes(ladder: Ladder) -> Measure:
     stop = min(watch.horizon, frames[int(hit[-1])][1] + slack)
     rows = []
     good = _good_writes(record.arrivals[write.name], begin, stop, shards, routing, record.stride)
+    due = np.sort(record.arrivals[write.name].between(begin, stop).intended) if write.times else None
     for shard, ends in enumerate(good):
         edges = np.concatenate([[begin], ends[(ends > begin) & (ends < stop)], [stop]])
         gaps = np.diff(edges) / SECOND
+        if due is not None:  # listed arrivals pause, and come more often and less
+            pairs = zip(edges[:-1].tolist(), edges[1:].tolist(), gaps.tolist(), strict=True)
+            gaps = np.array([gap if gap <= longest else waited(due, a, b, shards) for a, b, gap in pairs])
         if len(counting := np.flatnonzero(gaps > longest)):
             rows.append((int(edges[int(counting[-1]) + 1]), shard, float(gaps[counting].max())))
     shown = [{"shard": shard, "at": record.since_start(at), "gap": gap} for at, shard, gap in rows]
@@ -321,7 +342,7 @@ def latency_back(ladder: Ladder) -> Measure:
                 return np.empty(0, np.bool_)
             near = part.between(frames[0][0], frames[-1][1])
             slow = near.with_good((near.latency <= limit) | regained.of_later_phase(record, near))
-            return regained.are_bad(*per_window(slow, frames), 0.01, alpha)
+            return regained.are_bad(*per_window(slow, frames), 0.01, alpha) & ~record.quiet(op, frames)
 
         words = ("never above the baseline", "still above the baseline")
         return regained.until_good(record, op, ladder.span, bad, *words)

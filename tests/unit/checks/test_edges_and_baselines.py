@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from synthetic import ARRIVAL, Chapter, Outcome, Story, constant, expect, healthy, mixed
 
-from chaos.checks import availability, evaluate, outage, regained, validity
+from chaos.checks import availability, evaluate, ladder, outage, regained, validity
 from chaos.checks.record import STEADY_BASELINE, Record
 from chaos.history.reader import History
 from chaos.observe.written import Written
@@ -105,6 +105,71 @@ def test_a_pause_of_listed_arrivals_is_no_outage(quiet: bool) -> None:
     assert outage.in_phase(record, "read", span) == pytest.approx(0.0)
     assert regained.measure(record, "read", span).value == 0
     assert availability.measure_slices(record, "read", span).value == 1.0
+
+
+def listed(*pause: float, failing: tuple[float, float] | None = None, shards: int = 3) -> Record:
+    """40 reads and 40 writes a second as they were listed, none from one to another second of the ``pause``; in the
+    phase from 30 s to 100 s all writes fail that are due while they are ``failing``."""
+    times = tuple(n / 40 for n in range(140 * 40) if not (pause and pause[0] <= n / 40 < pause[1]))
+    begin, end = (at - 30.0 for at in failing or (0.0, 0.0))
+    dead = mixed((begin, end, 1.0, Outcome.REFUSED, 0.01), base=healthy(13))
+    told = Story(
+        times={"read": times, "write": times},
+        chapters=[
+            Chapter("healthy", 30),
+            Chapter("dead", 70, write=dead).fault(),
+            Chapter("returned", 40).lift(),
+        ],
+        expect=[expect("read.good", ">=", 0.99, ("healthy", "dead", "returned"))],
+    )
+
+    def mutate(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [event | {"shards": shards} if event["kind"] == "index.routing" else event for event in events]
+
+    told.mutate = mutate
+    return Record(told.history())
+
+
+def steps(record: Record) -> list[float | None]:
+    return [ladder.measure(record, record.spans[1], name).value for name in ("latency", "first_writes")]
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("pause", [(), (60.0, 85.0), (80.0, 100.0)])
+def test_a_pause_of_listed_arrivals_leaves_no_shard_without_writes(shards: int, pause: tuple[float, ...]) -> None:
+    record = listed(*pause, shards=shards)
+    for op in ("read", "write"):
+        assert availability.measure_worst(record, op, record.spans[1]).value == pytest.approx(1.0)
+    assert steps(record) == [0, 0]
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_an_outage_beside_a_pause_of_listed_arrivals_is_one(shards: int) -> None:
+    record = listed(60.0, 85.0, failing=(40.0, 52.0), shards=shards)
+    assert availability.measure_worst(record, "write", record.spans[1]).value == pytest.approx(0.0)
+    latency, writes = steps(record)
+    assert latency == pytest.approx(22.0, abs=4.0)
+    assert writes == pytest.approx(22.0, abs=0.5)
+    (row,) = [row for row in availability.table(record, "write", counts(record))["minimum"] if row["window"] == 10]
+    assert row["availability"] == pytest.approx(0.0)
+    assert availability.table(record, "read", counts(record, "read"))["slices"]["share"] == 1.0
+
+
+def test_few_arrivals_of_a_list_are_no_shard_without_writes() -> None:
+    """40 writes a second but one in a second from 50 s to 80 s, of which one is refused: chance explains every gap."""
+    times = tuple(n / 40 for n in range(140 * 40) if not 50 <= n / 40 < 80 or n % 40 == 0)
+    dead = mixed((25.0, 26.0, 1.0, Outcome.REFUSED, 0.01), base=healthy(13))
+    told = Story(
+        times={"write": times},
+        chapters=[Chapter("healthy", 30), Chapter("dead", 70, write=dead).fault(), Chapter("returned", 40).lift()],
+        expect=[expect("read.good", ">=", 0.99, ("healthy",))],
+    )
+    record = Record(told.history())
+    assert ladder.measure(record, record.spans[1], "first_writes").value == 0
+
+
+def counts(record: Record, op: str = "write") -> Any:
+    return availability.tally(record, op)
 
 
 def surge(**changes: Any) -> Story:
