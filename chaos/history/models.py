@@ -74,6 +74,7 @@ class Plan(TypedDict, total=False):
     windows_by_phase: bool
     steady_baseline: bool
     until_rests_on_time: bool
+    looks_by_phase: bool
     differences: list[str]
     client: dict[str, Any]
     steps: list[PlannedStep]

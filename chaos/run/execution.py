@@ -248,6 +248,7 @@ class Execution(Loading, Phases, Closing):
             "windows_by_phase": True,
             "steady_baseline": True,
             "until_rests_on_time": True,
+            "looks_by_phase": True,
         }
         made.update(self.instruments.due())  # type: ignore[typeddict-item]  # without events of these nothing passes
         if self.options.second_of:

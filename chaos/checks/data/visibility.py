@@ -9,6 +9,10 @@ quantile over censored values is exact only where it would be the same however l
 below. A document counts for the phase in which it was acknowledged. A verdict that would be another one without the
 time that was not the cluster's does not count (:mod:`chaos.checks.forgiving`).
 
+As with arrivals, a look that was still open, and within the bound that it is held against, when the next phase's fault
+was commanded counts for that phase: it met the fault. So it is of runs whose plan says :data:`BY_PHASE`; in the tables,
+which know no bound, documents count by their acknowledgement alone.
+
 Where replicas copy segments (read from the index, event ``index.shape``) they show a document later than its primary by
 design. So ``visible.*`` counts looks at nodes that held the primary of the document's shard all the time, and
 ``replicas.visible.*`` all others: of replicas, of a copy that was promoted meanwhile, and of a node without a copy,
@@ -35,9 +39,12 @@ from chaos.checks.prospect import Prospect
 from chaos.checks.record import SECOND, SEGMENT, Expected, Record, Span
 from chaos.checks.trial import Altered, Event, Mutation, Trial
 from chaos.checks.words import Words
+from chaos.history.events import FaultCommand
 from chaos.opensearch.routing import shard_of
 
 NAMES = ("p50", "p90", "p99")
+BY_PHASE = "looks_by_phase"
+"""The key of plan.json by which looks that a fault met count for its phase. Runs without it are judged as they were."""
 
 
 def forgiven(record: Record, clock: Clock) -> list[dict[str, Any]]:
@@ -55,7 +62,7 @@ def known_by(record: Record, span: Span, at: int) -> Record | None:
     """The record with each look as it was at ``at`` (ns, after the phase); None where all of this phase were over."""
     acknowledged = {event["n"]: int(event["t"]) for event in record.probes if event["kind"] == "written"}
     later = [each for each in record.probes if each["kind"] in ("seen", "unseen") and int(each["t"]) > at]
-    if not any(span.holds(acknowledged.get(each["n"], at)) for each in later):
+    if not any(acknowledged.get(each["n"], at) < span.end for each in later):
         return None
     other = copy.copy(record)
     cut = {id(each): _unseen_by(each, at) for each in later}
@@ -81,6 +88,8 @@ class Sighting:
     seconds: float
     seen: bool
     hits: int
+    over: int
+    """When it was seen or given up on (ns)."""
     primary: bool | None = None
     """Whether the node held the primary of the document's shard all the time; None: replicas need no telling apart."""
 
@@ -106,8 +115,31 @@ def looks(record: Record) -> list[Sighting]:
             hits = int(event.get("hits") or 0)
             n, node = int(event["n"]), str(event["node"])
             primary = None if primaries is None else primaries.on(n, began, int(event["t"])) == {node}
-            found.append(Sighting(n, node, event["zone"], began, seconds, seen, hits, primary))
+            found.append(Sighting(n, node, event["zone"], began, seconds, seen, hits, int(event["t"]), primary))
     return found
+
+
+def of_phase(record: Record, found: list[Sighting], span: Span, bound: float) -> list[Sighting]:
+    """The looks that count for a phase when they are held against a bound (s; 0: by their acknowledgement alone)."""
+    before = record.spans[span.index - 1] if span.index else None
+    own, following = _command(record, span.index), _command(record, span.index + 1)
+
+    def met(each: Sighting, command: int | None) -> bool:
+        return command is not None and command - round(bound * SECOND) < each.acknowledged and command < each.over
+
+    return [
+        each
+        for each in found
+        if (span.holds(each.acknowledged) and not met(each, following))
+        or (before is not None and before.holds(each.acknowledged) and met(each, own))
+    ]
+
+
+def _command(record: Record, index: int) -> int | None:
+    """When the first fault of a phase was commanded that may have met looks of the phase before (ns)."""
+    if not record.plan.get(BY_PHASE) or index >= len(record.spans):
+        return None
+    return next((event.t for event in record.seen(FaultCommand, span=record.spans[index])), None)
 
 
 class Primaries:
@@ -159,20 +191,20 @@ def of(found: list[Sighting], name: str) -> Measure:
     return Measure(low, "seconds", f"{says}, the others were given up on", Bound.MORE_THAN, evidence)
 
 
-def measure(record: Record, span: Span, name: str) -> Measure:
-    """``visible.<name>`` of the documents acknowledged in one phase."""
+def measure(record: Record, span: Span, name: str, bound: float = 0.0) -> Measure:
+    """``visible.<name>`` of the looks that count for one phase, held against a bound (s)."""
     if planned(record, "visibility") is None:
         return Measure.missing("seconds", "the load has no probes of visibility")
-    return of([each for each in of_primaries(record) if span.holds(each.acknowledged)], name)
+    return of(of_phase(record, of_primaries(record), span, bound), name)
 
 
-def measure_replicas(record: Record, span: Span, name: str) -> Measure:
-    """``replicas.visible.<name>`` of the documents acknowledged in one phase."""
+def measure_replicas(record: Record, span: Span, name: str, bound: float = 0.0) -> Measure:
+    """``replicas.visible.<name>`` of the looks that count for one phase, held against a bound (s)."""
     if planned(record, "visibility") is None:
         return Measure.missing("seconds", "the load has no probes of visibility")
     if not record.segments:
         return Measure.missing("seconds", "the load's index is not of segment replication: see visible")
-    return of([each for each in of_replicas(record) if span.holds(each.acknowledged)], name)
+    return of(of_phase(record, of_replicas(record), span, bound), name)
 
 
 def replication(record: Record) -> str:
@@ -209,11 +241,16 @@ def table(record: Record) -> dict[str, Any]:
 
 
 def _measure(record: Record, wanted: Expected, span: Span) -> Measure:
-    return measure(record, span, wanted.metric.rpartition(".")[2])
+    return measure(record, span, wanted.metric.rpartition(".")[2], _bound(wanted))
 
 
 def _measure_replicas(record: Record, wanted: Expected, span: Span) -> Measure:
-    return measure_replicas(record, span, wanted.metric.rpartition(".")[2])
+    return measure_replicas(record, span, wanted.metric.rpartition(".")[2], _bound(wanted))
+
+
+def _bound(wanted: Expected) -> float:
+    """Seconds after which a look is late; 0 where none is."""
+    return wanted.value if wanted.comparison in ("<=", "<") else 0.0
 
 
 def foresee(prospect: Prospect) -> Iterator[str]:

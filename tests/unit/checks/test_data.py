@@ -634,3 +634,35 @@ def test_a_node_that_was_away_is_as_late_as_it_answered_without_the_document(mis
     told.visibility.change = change
     (found,) = [each for each in visibility.looks(Record(told.history())) if (each.n, each.node) == (80, "c-data")]
     assert found.seconds == pytest.approx(late)
+
+
+@pytest.mark.parametrize(
+    ("by_phase", "since", "healthy", "slow"),
+    [
+        (True, 28.6, "pass", "weakness"),
+        (False, 28.6, "weakness", "pass"),
+        (True, 24.0, "weakness", "weakness"),  # some were late before the fault
+    ],
+)
+def test_what_a_fault_met_while_it_was_looked_for_counts_for_its_phase(
+    by_phase: bool, since: float, healthy: str, slow: str
+) -> None:
+    """Documents of the last seconds of the healthy phase are found 9 s later; the fault is commanded at 30.05 s."""
+    story = kept(expect("visible.p99", "<=", 2, ("healthy", "slow")))
+    assert story.visibility is not None
+    story.visibility.after = lambda seconds, node: 9.0 if since < seconds < 30 else 0.6
+    history = story.history()
+    history.plan |= {visibility.BY_PHASE: by_phase}
+    found = verdicts(evaluate(history))
+    assert (found["visible.p99@healthy"], found["visible.p99@slow"]) == (healthy, slow)
+
+
+@pytest.mark.parametrize(("comparison", "counts"), [("<=", "pass"), (">=", "weakness")])
+def test_what_was_found_before_the_fault_counts_for_its_own_phase(comparison: str, counts: str) -> None:
+    story = kept(expect("visible.p50", comparison, 2, ("healthy",)))
+    history = story.history()
+    history.plan |= {visibility.BY_PHASE: True}
+    findings = evaluate(history)
+    looks = findings.findings[0].measure.evidence["looks"]
+    assert verdicts(findings)["visible.p50@healthy"] == counts
+    assert looks == (180 if comparison == ">=" else 180 - 3)  # what was acknowledged at 29.5 s is found at 30.1 s
