@@ -750,6 +750,12 @@ class OnTarget:
             return str(error)
         return next(iter(self._wrong(number, target, seen)), None)
 
+    @property
+    def _own(self) -> frozenset[str]:
+        """The indices of the run's own, but for its notes: they are of all runs, and of others too."""
+        made = () if self.experiment.controller is None else canaries.canaries(self.lab.topology)
+        return frozenset({index_of(self.ledger.run, self.lab.target.written.prefix), *made})
+
     def _wrong(self, number: int, target: Existing, seen: Seen) -> list[str]:
         day = today()
         if seen.nodes is None:
@@ -767,7 +773,7 @@ class OnTarget:
             node.name: node.zone for node in self.lab.topology.nodes
         }:
             wrong.append("the file names other nodes than when the run began")
-        reached = reaching.reached(self.experiment, target, seen, self.seed, self.offers, day)
+        reached = reaching.reached(self.experiment, target, seen, self.seed, self.offers, day, own=self._own)
         phase = reached[number]
         rung = reaching.rung_row(target, reaching.needed_rung(reached, self.experiment), day)
         wrong += [f"{row.what}: {row.says}" for row in (*phase.forbids, rung) if row.forbids]

@@ -32,6 +32,7 @@ from chaos.definitions.existing import RUNGS, Existing, ExistingFile, as_product
 from chaos.definitions.selectors import LinkSelector, candidates
 from chaos.definitions.steps import FaultParams
 from chaos.faults.fault import Fault
+from chaos.faults.kinds.disk import DiskFull
 from chaos.faults.kinds.network import pairs_both
 from chaos.faults.offers import Offers, Providers
 from chaos.run import plan
@@ -99,9 +100,17 @@ def carried_out(each: plan.Planned, experiment: Experiment, seed: int, wiring: W
 
 
 def reached(
-    experiment: Experiment, target: Existing, seen: Seen, seed: int, offers: Offers, today: date
+    experiment: Experiment,
+    target: Existing,
+    seen: Seen,
+    seed: int,
+    offers: Offers,
+    today: date,
+    *,
+    own: Collection[str] = frozenset(),
 ) -> list[Reached]:
-    """Every phase in order. ``experiment``: with the cluster's own nodes for its topology."""
+    """Every phase in order. ``experiment``: with the cluster's own nodes for its topology; ``own``: indices that the
+    run has made."""
     wiring = wiring_of(experiment, target.written)
     planned = plan.by_phase(experiment)
     plainly = Wiring.of("plan", experiment.topology.nodes, experiment.topology.zones)
@@ -130,7 +139,8 @@ def reached(
             if fault is not None and fault.links:
                 held.setdefault(each.params.label, []).append(fault)
             step = _of_fault(each.params, fault, experiment, target)
-            step = replace(step, rows=(*lacking, *step.rows))
+            filled = _filled(each.params, step.hits or NOBODY, target, seen, today, own)
+            step = replace(step, rows=(*lacking, *step.rows, *filled))
             steps.append(step)
             (now if each.params.passing else active.setdefault(each.params.label, [])).append(step.hits or NOBODY)
         if phase.during is not None:
@@ -284,6 +294,17 @@ def _of_fault(params: FaultParams, fault: Fault | None, experiment: Experiment, 
         row = Row(params.kind, Sign.UNKNOWN, "whom it hits cannot be computed", "run it on a lab")
         return Step(says, ZONE, None, (row,))
     return Step(says, _rung(hits, experiment), hits)
+
+
+def _filled(
+    params: FaultParams, hits: Hits, target: Existing, seen: Seen, today: date, own: Collection[str]
+) -> tuple[Row, ...]:
+    """A row where a disk that is filled stops writes to indices of others, or moves their copies."""
+    if not isinstance(params, DiskFull):
+        return ()
+    accepted, every = target.accepted_on(today), frozenset[str]().union(*hits)
+    row = radius.filled(every, params.share, target.written, seen, accepted=accepted, own=own)
+    return () if row is None else (row,)
 
 
 def _strange(what: str, settings: Iterable[str], target: Existing) -> tuple[Row, ...]:

@@ -30,7 +30,6 @@ LAST = "expect:\n  - {acknowledged.lost: 0}\nguards: {max: 20m}\n"
 EVERY = {
     "starved": "node.cpu_starvation: {target: node c-node, quota: 30%}",
     "filled": "disk.full: {target: node c-node, fill: 60%}",
-    "full": "disk.full: {target: node c-node, to: enospc}",
 }
 CONFIGURATION = "/etc/oschaos-host.json"
 
@@ -128,7 +127,7 @@ def test_a_disk_that_others_have_too_is_refused(boxed: Boxed, as_before: None, o
     boxed.on_host(NODE, "cp", CONFIGURATION, "/run/kept.json")
     try:
         boxed.on_host(NODE, "sed", "-i", f's#"{data(boxed, NODE)}"#"/srv"#', CONFIGURATION)
-        phase = f"  full: {{for: 2s, inject: {{{EVERY['full']}}}}}\n"
+        phase = f"  full: {{for: 2s, inject: {{{EVERY['filled']}}}}}\n"
         code, output = boxed.chaos(*asked(boxed, out, phase))
         plain = " ".join(output.split())
         assert code == 2 and "Traceback" not in output, output

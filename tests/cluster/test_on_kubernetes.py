@@ -371,7 +371,7 @@ BETWEEN = 'links: "between (role data and zone a) and (role data and zone c)"'
         "node.cpu_starvation: {target: node b-data, quota: 10%}",
         "node.dns_outage: {target: node b-data}",
         "node.dns_slowness: {target: node b-data, delay: 2s}",
-        "disk.full: {target: node b-data, to: flood}",
+        "disk.full: {target: node b-data, fill: 60%}",
         "disk.slow: {target: node b-data, write: 256KiB/s}",
         "node.out_of_memory: {target: node b-data}",
         "node.restart: {target: node b-data, how: kill, within: 150s}",
@@ -467,7 +467,7 @@ DRAWN = (
     "node.pause: {target: node b-data}",
     PARTITION,
     "node.stop: {target: node b-data}",
-    "disk.full: {target: node b-data, to: flood}",
+    "disk.full: {target: node b-data, fill: 60%}",
     DRAIN,
 )
 WAYS_TO_DIE = ("runner", "helpers", "runner, keeper and helpers", "kubelet", "API server")

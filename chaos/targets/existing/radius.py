@@ -15,6 +15,11 @@ from chaos.targets.existing.seen import Seen
 
 ACTIVE = ("STARTED", "RELOCATING")
 MANAGER = "cluster_manager"
+WATERMARK = "cluster.routing.allocation.disk.watermark"
+WATERMARKS = {"high": 0.90, "flood_stage": 0.95}
+"""OpenSearch's own, as shares of a disk that are used."""
+NEAR = 0.02
+"""A disk that is filled to so little below a watermark reaches it: the node goes on writing."""
 
 
 def rows(
@@ -31,6 +36,62 @@ def rows(
     """
     found = [_zones(hit, file), _votes(hit, frozenset(voteless), seen), _shards(hit, seen, frozenset(accepted))]
     return found if file.kubernetes is None else [*found, _budgets(hit, file, seen)]
+
+
+def filled(
+    hit: Collection[str],
+    share: float | None,
+    file: ExistingFile,
+    seen: Seen,
+    *,
+    accepted: Collection[str] = frozenset(),
+    own: Collection[str] = frozenset(),
+) -> Row | None:
+    """Which indices of others suffer while the disks of these nodes are filled to a share, or to the last block (None);
+    None: no index does.
+
+    Beyond ``high`` OpenSearch moves copies away. Beyond ``flood_stage`` each index with a copy there takes no writes,
+    on any node (``index.blocks.read_only_allow_delete``), so the run could not write its notes either. ``own``: the
+    run's own indices. A watermark in bytes counts as reached: how large the disk is, is not known.
+    """
+    if seen.copies is None or seen.settings is None:
+        what = "shards" if seen.copies is None else "awareness"
+        return Row("disks", Sign.UNKNOWN, seen.unread.get(what, "not read"), "let this user read the cluster's state")
+    asked = {name: seen.settings.get(f"{WATERMARK}.{name}", f"{stock:.0%}") for name, stock in WATERMARKS.items()}
+    beyond = [name for name, mark in asked.items() if share is None or share + NEAR > _used_at(mark)]
+    if not beyond:
+        return None
+    notes = {file.notes} if file.notes is not None else set()
+    known = {copy.index for copy in seen.copies}
+    there = {copy.index for copy in seen.copies if copy.node in hit} - set(own) - notes
+    if "flood_stage" in beyond and any("data" in file.nodes[name].roles for name in hit if name in file.nodes):
+        # before the first run there are none: then each zone gets a copy
+        there |= {name for name in notes if name not in known or _has_copy(name, hit, seen)}
+    refused = sorted(name for name in there if name not in accepted or name.startswith("."))
+    if not refused:
+        return None
+    full = "has no free block" if share is None else f"is used to {share:.0%}"
+    what = "take no more writes, on any node" if "flood_stage" in beyond else "have copies that are moved away"
+    more = f" and {len(refused) - LISTED} more" if len(refused) > LISTED else ""
+    return Row(
+        "disks",
+        Sign.BLOCKS,
+        f"the disk of {', '.join(sorted(hit)[:LISTED])} {full}, and beyond {beyond[-1]} ({asked[beyond[-1]]}) indices "
+        f"{what}: {', '.join(refused[:LISTED])}{more}",
+        "fill it less, run it on a lab, or have their owners accept it (accept_unavailable), never of hidden indices",
+    )
+
+
+def _has_copy(index: str, hit: Collection[str], seen: Seen) -> bool:
+    return any(copy.index == index and copy.node in hit for copy in seen.copies or ())
+
+
+def _used_at(mark: str) -> float:
+    """The share that is used at a watermark (``90%``, ``0.9``); 0 for one in bytes that must stay free."""
+    try:
+        return float(mark.removesuffix("%")) / 100 if mark.endswith("%") else float(mark)
+    except ValueError:
+        return 0.0
 
 
 def wrong(found: Collection[Row]) -> list[Row]:

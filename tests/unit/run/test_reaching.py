@@ -62,11 +62,18 @@ def target(folder: Path, more: str = "rung: zone\nuntil: 2027-01-31\n") -> Exist
     return load_existing(folder / "staging.yaml")
 
 
-def plan(folder: Path, phases: str, *, more: str = "rung: zone\nuntil: 2027-01-31\n", seen: Seen | None = None) -> Any:
+def plan(
+    folder: Path,
+    phases: str,
+    *,
+    more: str = "rung: zone\nuntil: 2027-01-31\n",
+    seen: Seen | None = None,
+    topology: str = "3az-standby",
+) -> Any:
     file = folder / "asked.yaml"
     over = "{undo: all, for: 5s}" if "inject" in phases else "{for: 5s}"
     file.write_text(
-        "apiVersion: opensearch-chaos/v1\nname: asked\ntopology: 3az-standby\n"
+        f"apiVersion: opensearch-chaos/v1\nname: asked\ntopology: {topology}\n"
         "load:\n  read: {rate: 10/s, good: ok within 1s}\n  write: {rate: 10/s, good: ok within 1s}\n"
         f"phases:\n{phases}\n  over: {over}\nexpect:\n  - {{acknowledged.lost: 0}}\n"
     )
@@ -320,6 +327,57 @@ def test_the_last_copy_and_the_majority_are_kept(tmp_path: Path) -> None:
     assert "phase gone: shards" in refused(plan(tmp_path, kill, more=over, seen=lone))
     made = plan(tmp_path, "  gone: {inject: {cluster_manager.quorum_loss: {}}, for: 5s}")
     assert "phase gone: votes" in refused(made)
+
+
+@pytest.mark.parametrize(
+    ("target", "to", "refusal"),
+    [
+        ("node c-data", "to: flood", "take no more writes, on any node: orders"),
+        ("node c-data", "to: enospc", "take no more writes, on any node: orders"),
+        ("node c-data", "to: high", "have copies that are moved away: orders"),
+        ("node c-data", "fill: 89%", "have copies that are moved away: orders"),
+        ("node c-data", "to: low", None),
+        ("node c-data", "fill: 60%", None),
+        ("node c-cm", "to: enospc", None),
+        ("elected cluster manager", "to: enospc", None),
+    ],
+)
+def test_a_disk_is_not_filled_to_where_indices_of_others_suffer(
+    tmp_path: Path, target: str, to: str, refusal: str | None
+) -> None:
+    notes = tuple(ShardCopy(".opensearch-chaos", 0, zone == "a", "STARTED", f"{zone}-data") for zone in "ab")
+    seen = replace(there(), copies=(*(there().copies or ()), *notes))
+    phases = f"  full: {{inject: {{disk.full: {{target: {target}, {to}}}}}, for: 5s}}"
+    made = plan(tmp_path, phases, seen=seen, topology="3az-disks")
+    said = [row.says for where, row in made.refused if (where, row.what) == ("phase full", "disks")]
+    assert len(said) == (refusal is not None) and all(each.endswith(str(refusal)) for each in said)
+    accepted = "accept_unavailable:\n  - {index: orders, owner: us, until: 2027-01-01}\n"
+    made = plan(tmp_path, phases, more=f"rung: node\nuntil: 2027-01-31\n{accepted}", seen=seen, topology="3az-disks")
+    assert "phase full: disks" not in refused(made)
+
+
+def test_a_run_s_own_index_is_none_of_others_on_a_disk_that_it_fills(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes = tuple(ShardCopy(".opensearch-chaos", 0, zone == "a", "STARTED", f"{zone}-data") for zone in "ab")
+    phases = "  calm: {for: 5s}\n  full: {inject: {disk.full: {target: node c-data, to: flood}}, for: 5s}"
+    before = replace(there(), copies=notes)
+    made = plan(tmp_path, phases, seen=before, topology="3az-disks")
+    assert "phase full: disks" not in refused(made)
+    beside = beside_run(tmp_path, made, monkeypatch)
+    mine = on_target.index_of("run-1", "oschaos-")
+    for index, says in ((mine, None), ("oschaos-2-load", "take no more writes, on any node: oschaos-2-load")):
+        now = replace(
+            before,
+            copies=(
+                *notes,
+                ShardCopy(index, 0, True, "STARTED", "c-data"),
+                ShardCopy(index, 0, False, "STARTED", "a-data"),
+            ),
+        )
+        monkeypatch.setattr(on_target, "seen_of", lambda *_, now=now, **__: now)
+        why = beside.forbids(1)
+        assert why is None if says is None else says in str(why)
 
 
 def test_whoever_may_be_elected_counts_at_worst(tmp_path: Path) -> None:
@@ -675,6 +733,11 @@ def beginning(folder: Path, phases: str, monkeypatch: pytest.MonkeyPatch) -> OnT
     """What is beside a run that nothing forbids."""
     made = plan(folder, phases)
     assert made.refused == [], made.refused
+    return beside_run(folder, made, monkeypatch)
+
+
+def beside_run(folder: Path, made: Any, monkeypatch: pytest.MonkeyPatch) -> OnTarget:
+    """What is beside a run of a plan."""
     target = load_existing(folder / "staging.yaml")
     lab = ExistingTarget(target, made.experiment.topology)
     offers = reaching.offers_on(PROVIDERS, target.written)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from apart import examples
 from hypothesis import given, settings
 from hypothesis import strategies as some
@@ -110,6 +112,69 @@ def test_an_index_that_its_owner_gives_away_is_spared_and_a_system_index_never()
     assert shards.sign is Sign.BLOCKS and ".kibana" in shards.says and "logs" not in shards.says
     shards = radius.rows({"es-d-c1"}, FILE, replace(lone, copies=lone.copies[:1]), accepted={"logs"})[2]
     assert shards.sign is Sign.SAME and "of logs none, which the file accepts" in shards.says
+
+
+MARKS = "cluster.routing.allocation.disk.watermark"
+
+
+def filled(share: float | None, *nodes: str, accepted: Collection[str] = (), **changes: Any) -> str | None:
+    """What forbids to fill the disks of these nodes; None: nothing does."""
+    notes = changes.pop("notes", None)
+    written = FILE.model_copy(update={"notes": notes})
+    row = radius.filled(nodes, share, written, replace(SEEN, **changes), accepted=accepted, own={"mine"})
+    assert row is None or (row.what == "disks" and row.sign in (Sign.BLOCKS, Sign.UNKNOWN))
+    return None if row is None else row.says
+
+
+@pytest.mark.parametrize(
+    ("share", "marks", "beyond"),
+    [
+        (None, {}, "flood_stage (95%)"),
+        (0.97, {}, "flood_stage (95%)"),
+        (0.94, {}, "flood_stage (95%)"),  # the node goes on writing
+        (0.92, {}, "high (90%)"),
+        (0.87, {}, None),
+        (0.6, {}, None),
+        (0.87, {"high": "80%"}, "high (80%)"),
+        (0.87, {"high": "0.7", "flood_stage": "0.8"}, "flood_stage (0.8)"),
+        (0.6, {"high": "10gb", "flood_stage": "5gb"}, "flood_stage (5gb)"),
+        (0.92, {"high": "96%", "flood_stage": "98%"}, None),
+    ],
+)
+def test_a_disk_that_is_filled_to_a_watermark_of_the_cluster_hits_indices_of_others(
+    share: float | None, marks: dict[str, str], beyond: str | None
+) -> None:
+    asked = {f"{MARKS}.{name}": mark for name, mark in marks.items()}
+    says = filled(share, "es-d-c1", settings=asked)
+    assert (says is None) is (beyond is None)
+    assert says is None or (beyond is not None and f"beyond {beyond} indices" in says and "orders" in says)
+    assert filled(share, "es-d-c1", settings=asked, accepted={"orders"}) is None
+    assert filled(share, "es-d-c2", "es-m-c", settings=asked) is None, "nothing is there"
+
+
+def test_a_full_disk_spares_what_is_the_run_s_own_and_never_a_hidden_index() -> None:
+    here = (copy("mine", 0, "es-d-c1"), copy(".kibana", 0, "es-d-c1"), copy("orders", 0, "es-d-a1"))
+    assert filled(0.97, "es-d-c1", copies=here[:1]) is None
+    says = filled(0.97, "es-d-c1", copies=here, accepted={".kibana"})
+    assert says is not None and says.endswith("take no more writes, on any node: .kibana")
+    says = filled(0.92, "es-d-c1", copies=here)
+    assert says is not None and says.endswith("have copies that are moved away: .kibana")
+
+
+def test_beyond_the_flood_stage_a_run_could_not_write_its_notes() -> None:
+    notes = ".opensearch-chaos"
+    there = (copy(notes, 0, "es-d-a1"), copy(notes, 0, "es-d-c1"))
+    assert filled(0.97, "es-d-c1", copies=there, notes=notes, accepted={notes}) is not None
+    assert filled(0.97, "es-d-c2", copies=there, notes=notes) is None
+    assert filled(0.92, "es-d-c1", copies=there, notes=notes) is None, "they are moved, which hurts nobody"
+    assert filled(0.97, "es-d-c2", copies=(), notes=notes) is not None, "the first run gives each zone a copy"
+    assert filled(0.97, "es-m-c", copies=(), notes=notes) is None
+
+
+def test_what_a_full_disk_does_is_not_computed_without_watermarks_and_copies() -> None:
+    unread = {"shards": "GET /_cluster/state answered 403", "awareness": "GET /_cluster/settings answered 403"}
+    assert filled(0.6, "es-d-c1", copies=None, unread=unread) == unread["shards"]
+    assert filled(0.6, "es-d-c1", settings=None, unread=unread) == unread["awareness"]
 
 
 copies = some.lists(
