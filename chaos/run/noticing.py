@@ -57,13 +57,30 @@ def kept_out(params: FaultParams, fault: Fault, topology: Topology) -> frozenset
 def _cut_off(links: set[frozenset[str]], topology: Topology) -> set[str]:
     """The nodes that reach no cluster manager which reaches a majority of them; links are cut in both directions, since
     a check is a question and an answer."""
+    if not links:
+        return set()
+    electable = _electable(links, topology)
+    return {node.name for node in topology.nodes if not _reached(node.name, electable, links)}
+
+
+def _reached(node: str, among: Iterable[str], links: set[frozenset[str]]) -> list[str]:
+    """Of these nodes those that one speaks with while links are cut."""
+    return [other for other in among if other == node or frozenset((node, other)) not in links]
+
+
+def _electable(links: set[frozenset[str]], topology: Topology) -> list[str]:
+    """The cluster managers that reach a majority of them."""
     managers = [node.name for node in topology.cluster_managers]
+    return [manager for manager in managers if 2 * len(_reached(manager, managers, links)) > len(managers)]
 
-    def reached(node: str, among: Iterable[str]) -> list[str]:
-        return [other for other in among if other == node or frozenset((node, other)) not in links]
 
-    electable = [manager for manager in managers if 2 * len(reached(manager, managers)) > len(managers)]
-    return {node.name for node in topology.nodes if not reached(node.name, electable)} if links else set()
+def dropped(cut: Iterable[tuple[str, str]], topology: Topology) -> Iterator[frozenset[str]]:
+    """For each cluster manager that keeps its majority while links are cut, and loses any: the nodes that it removes
+    from the cluster where it is the elected one."""
+    links, names = {frozenset(link) for link in cut}, [node.name for node in topology.nodes]
+    for manager in _electable(links, topology):
+        if lost := frozenset(names) - frozenset(_reached(manager, names, links)):
+            yield lost
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from chaos.faults.fault import Fault
 from chaos.faults.kinds.disk import DiskFull
 from chaos.faults.kinds.network import pairs_both
 from chaos.faults.offers import Offers, Providers
-from chaos.run import plan
+from chaos.run import noticing, plan
 from chaos.targets.existing import offered, radius
 from chaos.targets.existing.compare import Row, Sign, too_far
 from chaos.targets.existing.passages import TheirWiring, client_host
@@ -387,7 +387,7 @@ def _elected(params: FaultParams, experiment: Experiment) -> Hits | None:
 
 def _hits(fault: Fault, experiment: Experiment) -> Hits | None:
     if fault.links:
-        covers = tuple(_covers(fault, experiment))
+        covers = dict.fromkeys((*_covers(fault, experiment), *noticing.dropped(fault.links, experiment.topology)))
         return tuple(cover | frozenset(fault.targets) for cover in covers)
     return (frozenset(fault.targets),) if fault.targets else None
 

@@ -398,6 +398,26 @@ def test_links_around_a_zone_hit_that_zone_and_links_between_two_may_hit_either(
     assert "phase slow: zones hit" in refused(plan(tmp_path, slow % "between role data and role data"))
 
 
+@pytest.mark.parametrize(
+    ("links", "hits"),
+    [
+        ("between node a-cm and role data", [{"a-cm", "a-data"}, {"a-data", "b-data", "c-data"}]),
+        ("between node a-cm and (role data and zone c)", [{"a-cm"}, {"c-data"}]),
+        ("between node a-cm and node b-cm", [{"a-cm"}, {"b-cm"}]),
+        ("between zone a and zone c", [{"a-cm", "a-data"}, {"c-cm", "c-data"}]),
+        ("around zone c", [{"c-cm", "c-data"}]),
+        ("to zone c", [{"c-cm", "c-data"}]),
+        ("around node a-cm", [{"a-cm", "a-data"}, {"a-cm"}]),
+    ],
+)
+def test_an_elected_manager_that_keeps_its_majority_drops_all_that_it_cannot_reach(
+    tmp_path: Path, links: str, hits: list[set[str]]
+) -> None:
+    made = plan(tmp_path, f'  cut: {{inject: {{network.drop: {{links: "{links}"}}}}, for: 5s}}')
+    assert made.reached[0].steps[0].hits == tuple(map(frozenset, hits))
+    assert ("phase cut: zones hit" in refused(made)) is (hits[-1] == {"a-data", "b-data", "c-data"})
+
+
 def test_a_zone_that_is_cut_off_with_its_clients_is_one_zone(tmp_path: Path) -> None:
     made = plan(tmp_path, "  dark: {inject: {zone.isolation: {zone: c}}, for: 5s}")
     assert made.reached[0].hit == ("c-cm", "c-data") and not any("zones hit" in each for each in refused(made))
