@@ -140,9 +140,7 @@ class Lifecycle:
     def make(self, actives: list[Active]) -> bool:
         """The rest of :meth:`inject`."""
         if not actives or self._stopped():
-            for active in actives:
-                self._ledger.answered(active.entries)  # nothing was sent
-                active.evidence.close()
+            self.drop(actives)
             return False
         with self._lock:
             self._active += actives
@@ -158,6 +156,13 @@ class Lifecycle:
                 self.undo(*(each.fault.id for each in actives))
                 raise FaultError(f"{active.fault.kind} could not be injected: {failed[0]}")
         return all(_each(self._prove, actives))
+
+    def drop(self, actives: Sequence[Active]) -> None:
+        """Make nothing of what :meth:`prepare` has written down: then none of it was sent."""
+        for active in actives:
+            self._ledger.answered(active.entries)
+        for active in actives:
+            active.evidence.close()
 
     def _refuse(self, faults: Sequence[Fault]) -> None:
         held = {claim: fault for fault in self.active for claim in fault.claims}

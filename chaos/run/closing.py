@@ -87,6 +87,10 @@ class Closing(Asking):
         if not gone:
             self.reporter.line("not every fault is proven to be gone")
         back, left = self.lifecycle.taken_back, []
+        prepared, self.prepared = self.prepared, None
+        if prepared is not None:
+            with suppress(Exception):  # what stays open is looked for once more than needed
+                self.lifecycle.drop(prepared[1])
         remaining = self.remaining()
         if remaining:
             if undo_entries(self.lab, self.ledger, remaining):

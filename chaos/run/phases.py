@@ -12,7 +12,6 @@ from chaos.definitions import Phase
 from chaos.definitions.detection import Detection
 from chaos.faults import actions
 from chaos.faults.fault import Fault
-from chaos.faults.lifecycle import Active
 from chaos.faults.patience import patiently
 from chaos.faults.select import ready
 from chaos.history.events import Clock, PhaseEnd, PhaseStart, RatesBegin
@@ -31,8 +30,6 @@ from chaos.run.stopping import Unasked, Unproven
 class Phases(Waiting):
     """What an experiment asks for."""
 
-    prepared: tuple[list[Fault], list[Active]] | None = None
-    """The faults of the next phase, where they were looked at before it began."""
     detection: Detection | None = None
     """How the cluster finds out that a node is gone, by its own settings; read before the first fault."""
     made: tuple[Wait, ...] = ()
@@ -162,14 +159,15 @@ class Phases(Waiting):
         self.reporter.status(
             f"{phase.name}: injecting {', '.join(each.params.spoken(each.params.describe()) for each in planned)}"
         )
-        prepared, self.prepared = self.prepared, None
-        faults = self.faults_of(phase) if prepared is None else prepared[0]
+        faults = self.faults_of(phase) if self.prepared is None else self.prepared[0]
         for each, fault in zip(planned, faults, strict=True):
             self.labels.setdefault(each.params.label, []).append(fault.id)
-        actives = self.lifecycle.prepare(*faults) if prepared is None else prepared[1]
+        actives = self.lifecycle.prepare(*faults) if self.prepared is None else self.prepared[1]
+        self.prepared = faults, actives
         self.ask_permission(phase, "now")
         detection = self.detection = self.detection or noticing.detection(self.lab)
         since = time.monotonic_ns()
+        self.prepared = None  # from here on something is sent
         proven = self.lifecycle.make(actives)  # nothing after a stop
         made, topology = time.monotonic_ns(), self.lab.topology
         self.made += tuple(

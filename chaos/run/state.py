@@ -15,8 +15,9 @@ from chaos.base.logs import LOG
 from chaos.base.paths import ProcessIdentity
 from chaos.checks.instrument import ClusterSight, ProcessWatch, Steering
 from chaos.definitions import Experiment
+from chaos.faults.fault import Fault
 from chaos.faults.ledger import Ledger, Registration
-from chaos.faults.lifecycle import Lifecycle
+from chaos.faults.lifecycle import Active, Lifecycle
 from chaos.history import EventWriter
 from chaos.history.events import Abort, Error, Event, GuardTripped, Note, StageBegun
 from chaos.load.driver import Driver
@@ -61,6 +62,8 @@ class RunState:
     """Why it may not begin, once its folder was there; None: it may."""
     programs: Programs | None = None
     """Those of the experiment that run beside the load; None: none do now."""
+    prepared: tuple[list[Fault], list[Active]] | None = None
+    """Faults that are written down, and of which nothing was sent yet."""
     ceased_at: int | None = None
     """When the load was told to begin nothing more, before anything was undone (monotonic ns); None: it was not."""
 

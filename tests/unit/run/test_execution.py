@@ -31,13 +31,13 @@ from chaos.history import History, ends
 from chaos.instruments.process_exits import telling
 from chaos.load import workloads
 from chaos.registry import load_experiment
-from chaos.run import closing, options, space
+from chaos.run import closing, options, phases, space
 from chaos.run.execution import Execution
 from chaos.run.instruments import Instruments
 from chaos.run.leftovers import sole_run
 from chaos.run.options import new_folder
 from chaos.run.shape import Shape
-from chaos.run.stopping import Stop, Unasked
+from chaos.run.stopping import Stop, Unasked, Unproven
 from chaos.targets.labs import network, toxiproxy
 from chaos.targets.labs.local import LocalLab
 from chaos.targets.wiring import Wiring
@@ -268,6 +268,49 @@ def test_nothing_is_injected_once_a_process_has_ended(tmp_path: Path) -> None:
     telling(made.cut)(end())
     assert made.lifecycle.inject(a_fault("f1", [block("a-data", "c-data")])) is False
     assert made.lab.effects == set()
+
+
+@pytest.mark.parametrize("way", ["it ends before", "a stop comes", "nobody answers"])
+def test_what_is_written_down_for_a_phase_that_is_not_made_is_not_looked_for_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Nothing of it was sent, so nothing of it is on its way to a cluster that is not ours."""
+    made = execution(tmp_path)
+    made.lab.asks, made.there, made.options = True, SimpleNamespace(), SimpleNamespace(permits=None)
+    params = SimpleNamespace(momentary=False, label="cut", describe=lambda: "cut", spoken=str)
+    made.planned = {"next": [SimpleNamespace(params=params)]}
+    phase = SimpleNamespace(name="next", inject=(params,))
+    made.experiment = SimpleNamespace(phases=[phase])
+    made.faults_of = lambda phase: [a_fault("f1", [block("a-data", "c-data")])]
+    prepare = made.lifecycle.prepare
+
+    def prepared(*faults: Any) -> Any:
+        written = prepare(*faults)
+        if way == "a stop comes":
+            made.stop.ask("stopped by SIGINT")
+        return written
+
+    def unanswered(lab: Any) -> Any:
+        raise LabError("no node answers")
+
+    made.lifecycle.prepare = prepared
+    monkeypatch.setattr(phases.noticing, "detection", unanswered)
+    if way == "it ends before":
+        made.prepare_step(0)
+        made.ended_early(Unproven("f0 is not proven to be in effect any more"))
+    elif way == "a stop comes":
+        with pytest.raises(Aborted) as ended:
+            made.prepare_step(0)
+        made.aborted(ended.value)
+    else:
+        with pytest.raises(LabError) as failed:
+            made.inject_step(phase)
+        made.failed(str(failed.value))
+    (entry,) = standing(made.ledger.path)
+    assert entry.fault == "f1" and not entry.answered
+    made.undo()
+    assert standing(made.ledger.path) == [] and made.prepared is None
+    assert made.lab.effects == set() and ("block", "a-data", "c-data") not in made.lab.calls
 
 
 class One(list[Any]):
