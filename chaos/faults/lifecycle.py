@@ -101,7 +101,8 @@ class Lifecycle:
 
     ``stopped`` ends waiting for evidence early (a guard or a signal); undo is never cut short by it.
     ``taken_back`` is when the last undo had tried every move (monotonic ns), None before the first. ``vanished`` has
-    for each fault that ended early, or spread, what was seen; it does not get shorter.
+    for each fault that ended early, or spread, what was seen; it does not get shorter. ``made`` has every fault that
+    was made, by its id, whether or not it was undone since.
     """
 
     def __init__(
@@ -115,6 +116,7 @@ class Lifecycle:
         self._watch: threading.Thread | None = None
         self.taken_back: int | None = None
         self.vanished: dict[str, str] = {}
+        self.made: dict[str, Fault] = {}
 
     @property
     def active(self) -> list[Fault]:
@@ -144,6 +146,7 @@ class Lifecycle:
             return False
         with self._lock:
             self._active += actives
+            self.made |= {active.fault.id: active.fault for active in actives}
         for active in actives:
             self._command(active)
         failures = _each(lambda active: self._make(active), actives)

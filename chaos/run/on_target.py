@@ -25,6 +25,7 @@ from chaos.definitions.experiment import Operation
 from chaos.definitions.selectors import NodeSelector, candidates
 from chaos.definitions.steps import FaultParams
 from chaos.faults.effects import not_back
+from chaos.faults.fault import Fault
 from chaos.faults.holding import facts, told
 from chaos.faults.kinds.node import NodeDrain, NodeIsolation
 from chaos.faults.kinds.zone import ZonePowerLoss
@@ -548,6 +549,8 @@ class OnTarget:
     offers: Offers
     ledger: NotedLedger
     stop: Callable[[str], None]
+    made: Callable[[], Mapping[str, Fault]] = dict
+    """The faults that the run has made until now, by their ids."""
     taken_out: Callable[[], frozenset[str]] = frozenset
     """The zones that failover controllers of the run have asked to be decommissioned."""
     _keeper: Keeper | None = None
@@ -773,12 +776,17 @@ class OnTarget:
             node.name: node.zone for node in self.lab.topology.nodes
         }:
             wrong.append("the file names other nodes than when the run began")
-        reached = reaching.reached(self.experiment, target, seen, self.seed, self.offers, day, own=self._own)
+        reached = reaching.reached(
+            self.experiment, target, seen, self.seed, self.offers, day, own=self._own, made=self.made()
+        )
         phase = reached[number]
         rung = reaching.rung_row(target, reaching.needed_rung(reached, self.experiment), day)
         wrong += [f"{row.what}: {row.says}" for row in (*phase.forbids, rung) if row.forbids]
         before = {name for each in reached[: number + 1] for name in each.hit}
         before |= {name for each in reached[: number + 1] for step in each.steps for name in step.away}
+        left = set(target.written.nodes) - {node.name for node in seen.nodes}
+        done = [step.hits for each in reached[:number] for step in each.steps if step.hits is not None]
+        before |= {name for hits in done for hit in reaching.explaining(hits, left) for name in hit}
         taken = self.taken_out()  # one that has come back may still be on its way
         before |= {node.name for node in self.lab.topology.nodes if node.zone in taken}
         wrong += [f"{name}: {why}" for name, why in seen.astray.items() if name not in before or elsewhere(why)]
@@ -788,8 +796,7 @@ class OnTarget:
         wrong += [f"{row.what}: {row.says}" for row in odd]
         takes = any(isinstance(action, ExcludeVotes) for action in self.experiment.phases[number].do)
         wrong += _other_votes(stands, seen, takes=takes)
-        gone = set(target.written.nodes) - {node.name for node in seen.nodes} - before
-        if gone:
+        if gone := left - before:
             wrong.append(f"{', '.join(sorted(gone))} left, and that is none of our doing")
         return wrong
 

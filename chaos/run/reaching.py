@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from types import MappingProxyType
 
 from chaos.base.errors import Lacking
 from chaos.definitions import Experiment
@@ -108,15 +109,17 @@ def reached(
     today: date,
     *,
     own: Collection[str] = frozenset(),
+    made: Mapping[str, Fault] = MappingProxyType({}),
 ) -> list[Reached]:
     """Every phase in order. ``experiment``: with the cluster's own nodes for its topology; ``own``: indices that the
-    run has made."""
+    run has made; ``made``: the faults that it has made, by their ids, of which is known whom they have hit."""
     wiring = wiring_of(experiment, target.written)
     planned = plan.by_phase(experiment)
     plainly = Wiring.of("plan", experiment.topology.nodes, experiment.topology.zones)
     zones = target.written.zones.names
     out = {zone for zone, value in zones.items() if value in (seen.decommissioned or {})}
     acting = _by_controllers(experiment)
+    shown = _shown(made, experiment, target, seen)
     active: dict[str, list[Hits]] = {}
     held: dict[str, list[Fault]] = {}
     voteless, found = NOBODY, []
@@ -139,6 +142,8 @@ def reached(
             if fault is not None and fault.links:
                 held.setdefault(each.params.label, []).append(fault)
             step = _of_fault(each.params, fault, experiment, target)
+            if each.id in made and step.hits is not None:
+                step = replace(step, hits=_as_made(step.hits, each.params, made[each.id], shown[each.id]))
             filled = _filled(each.params, step.hits or NOBODY, target, seen, today, own)
             step = replace(step, rows=(*lacking, *step.rows, *filled))
             steps.append(step)
@@ -168,6 +173,38 @@ def reached(
         worst, without, rows = _worst([*ways, outside], votes, target, seen, today, acting)
         found.append(Reached(phase.name, tuple(steps), tuple(sorted(worst)), tuple(rows), tuple(sorted(without))))
     return found
+
+
+def explaining(hits: Hits, gone: Collection[str]) -> Hits:
+    """Those of the sets that hold all nodes that are gone and stand in any of them: the others are ruled out."""
+    concerned = frozenset().union(*hits) & frozenset(gone)
+    return tuple(hit for hit in hits if concerned <= hit)
+
+
+def _as_made(hits: Hits, params: FaultParams, fault: Fault, gone: frozenset[str]) -> Hits:
+    """What is left of the sets of nodes of which a fault may take one out, now that it was made. ``gone``: the nodes
+    that it alone can have taken out."""
+    if params.momentary:
+        whom = set(fault.targets)
+        if fault.links:  # around one node, which is an end of each
+            whom = set(fault.links[0]).intersection(*fault.links)
+        hits = tuple(hit for hit in hits if hit <= whom) or hits
+    return explaining(hits, gone) if any(hit <= gone for hit in hits) else hits
+
+
+def _shown(
+    made: Mapping[str, Fault], experiment: Experiment, target: Existing, seen: Seen
+) -> dict[str, frozenset[str]]:
+    """For each fault that was made the nodes that are gone and that nothing else can have taken out."""
+    if seen.nodes is None or _by_controllers(experiment):  # a zone that controllers gave back may be on its way
+        return dict.fromkeys(made, frozenset())
+    out = {zone for zone, value in target.written.zones.names.items() if value in (seen.decommissioned or {})}
+    out |= {action.zone for phase in experiment.phases for action in phase.do if isinstance(action, Decommission)}
+    waits = [phase.during.restarts for phase in experiment.phases if phase.during is not None and phase.during.restarts]
+    others = {name for each in waits for name in candidates(each, experiment.topology.nodes)}
+    gone = frozenset(target.written.nodes) - {node.name for node in seen.nodes} - _nodes_of(out, experiment) - others
+    hit = {id: frozenset().union(*(_hits(fault, experiment) or NOBODY)) for id, fault in made.items()}
+    return {id: gone.difference(*(hit[other] for other in hit if other != id)) for id in made}
 
 
 def _nodes_of(zones: Collection[str], experiment: Experiment) -> frozenset[str]:

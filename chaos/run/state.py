@@ -102,7 +102,8 @@ class RunState:
         if there is not None and noted is not None:
             there.run = folder.name
             asked = lambda says: stop.ask(says, TARGET_GUARD)  # noqa: E731
-            self.there = OnTarget(there, experiment, self.seed, self.offers, noted, asked)
+            made = lambda: self.lifecycle.made  # noqa: E731
+            self.there = OnTarget(there, experiment, self.seed, self.offers, noted, asked, made)
             self.identity = Identity(
                 there.identities,
                 there.target.access,

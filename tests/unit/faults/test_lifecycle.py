@@ -577,10 +577,11 @@ def test_what_is_prepared_is_written_down_and_nothing_is_done_yet(
     """So that a phase's clock begins with the fault, and not with the looks before it."""
     prepared = lifecycle.prepare(a_fault("f1", [block("a-data", "c-data")]))
     assert lab.effects == set() and lifecycle.active == [] and log.kinds == ["fault.evidence"]
-    assert len(standing(ledger.path)) == 1
+    assert len(standing(ledger.path)) == 1 and lifecycle.made == {}
     assert lifecycle.make(prepared) is True
     assert lab.effects == {("blocked", "a-data", "c-data")} and [each.id for each in lifecycle.active] == ["f1"]
     assert lifecycle.undo("f1") is True and lab.effects == set() and standing(ledger.path) == []
+    assert set(lifecycle.made) == {"f1"} and lifecycle.active == []
 
 
 def test_what_is_prepared_is_not_made_after_a_stop(lab: FakeLab, ledger: Ledger, log: Log) -> None:

@@ -16,10 +16,12 @@ from chaos.commands.fis import priced
 from chaos.commands.planning_on import planned, show
 from chaos.definitions import Topology
 from chaos.definitions.existing import RUNGS, Existing, load_existing
+from chaos.faults.fault import Fault
 from chaos.faults.moves import Move, Reversible
 from chaos.opensearch.views import ShardCopy
 from chaos.registry import PROVIDERS, load_experiment
 from chaos.run import on_target, reaching
+from chaos.run import plan as run_plan
 from chaos.run.execution import offers_for
 from chaos.run.noted import NotedLedger
 from chaos.run.on_target import OnTarget
@@ -749,9 +751,11 @@ def asking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return of
 
 
-def beginning(folder: Path, phases: str, monkeypatch: pytest.MonkeyPatch) -> OnTarget:
+def beginning(
+    folder: Path, phases: str, monkeypatch: pytest.MonkeyPatch, *, more: str = "", seen: Seen | None = None
+) -> OnTarget:
     """What is beside a run that nothing forbids."""
-    made = plan(folder, phases)
+    made = plan(folder, phases, more=f"rung: zone\nuntil: 2027-01-31\n{more}", seen=seen)
     assert made.refused == [], made.refused
     return beside_run(folder, made, monkeypatch)
 
@@ -917,3 +921,109 @@ def test_the_price_at_most_counts_faults_on_whoever_is_elected(tmp_path: Path, w
 def test_what_fis_cannot_make_or_nobody_could_see_has_no_plan(tmp_path: Path, fault: str, says: str) -> None:
     with pytest.raises(Lacking, match=says):
         by_fis(tmp_path, fault)
+
+
+# ---- faults that are made: whom they have hit is known ------------------------------------------------------
+
+NEXT = "  next: {inject: {settings.change: {scope: index, settings: {refresh_interval: 2s}}}, for: 5s}"
+STOP = "  gone: {inject: {node.stop: {target: elected cluster manager}}, for: 5s}\n"
+CUT = "  cut: {inject: {network.drop: {links: between node a-data and node c-data}}, for: 5s}\n"
+
+
+def made_before(number: int, beside: OnTarget, elected: str | None = None) -> dict[str, Fault]:
+    """The faults of the phases before this one, made while this node was the elected manager."""
+    before = {phase.name for phase in beside.experiment.phases[:number]}
+    wiring = reaching.wiring_of(beside.experiment, beside.lab.target.written)
+    found = [
+        run_plan.preview(each, beside.experiment, 1, wiring, beside.offers, elected)
+        for each in run_plan.faults(beside.experiment)
+        if each.phase in before
+    ]
+    return {fault.id: fault for fault in found if fault is not None}
+
+
+def without(*names: str, seen: Seen | None = None) -> Seen:
+    """The cluster once it has given these nodes up."""
+    seen = seen or there()
+    copies = [replace(c, node=None, state="UNASSIGNED") if c.node in names else c for c in seen.copies or ()]
+    left = tuple(node for node in seen.nodes or () if node.name not in names)
+    return replace(seen, nodes=left, status="yellow", copies=tuple(copies))
+
+
+def asks(
+    folder: Path, phases: str, monkeypatch: pytest.MonkeyPatch, *, elected: str | None = None, seen: Seen | None = None
+) -> Any:
+    """(nodes that are gone, the number of a phase) → why it is not allowed, once the faults before it were made."""
+    beside = beginning(folder, phases, monkeypatch, more=FIS, seen=seen)
+
+    def ask(*names: str, number: int = 1) -> str | None:
+        monkeypatch.setattr(on_target, "seen_of", lambda *_, **__: without(*names, seen=seen))
+        beside.made = lambda: made_before(number, beside, elected)
+        return beside.forbids(number)
+
+    return ask
+
+
+@pytest.mark.parametrize("elected", ["a-cm", "b-cm", "c-cm"])
+def test_of_a_fault_on_whoever_was_elected_that_one_counts_once_it_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elected: str
+) -> None:
+    ask = asks(tmp_path, STOP + NEXT, monkeypatch, elected=elected)
+    assert ask(elected) is None and ask() is None
+    (other, *_) = sorted({"a-cm", "b-cm", "c-cm"} - {elected})
+    assert "no majority" in str(ask(elected, other))
+    back = "  back: {undo: node.stop, for: 5s}\n"
+    ask = asks(tmp_path, STOP + back + NEXT, monkeypatch, elected=elected)
+    assert ask(elected, number=2) is None, "it may still be on its way"
+    assert ask(other, number=2) == f"{other} left, and that is none of our doing"
+
+
+def test_of_a_cut_either_side_may_have_been_dropped_and_no_other_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = asks(tmp_path, CUT + NEXT, monkeypatch)
+    assert ask() is None and ask("a-data") is None and ask("c-data") is None
+    assert ask("b-data") is not None and ask("a-data", "c-data") is not None
+    calm = "  calm: {for: 5s}\n"
+    ask = asks(tmp_path, calm + CUT + NEXT, monkeypatch)
+    assert [name for name in ("a-data", "c-data") if ask(name) is None] == ["a-data"], "before it is made, as ever"
+    assert ask("c-data", number=2) is None
+
+
+def test_the_side_that_was_dropped_is_the_one_that_a_cut_has_hit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what has copies on both sides alone the other one is left, and it stays."""
+    two = tuple(ShardCopy("orders", 0, zone == "a", "STARTED", f"{zone}-data") for zone in "ac")
+    seen = replace(there(), copies=two)
+    ask = asks(tmp_path, CUT + NEXT, monkeypatch, seen=seen)
+    assert ask() is None and ask("a-data") is None and ask("c-data") is None
+    stopped = "  stop: {inject: {node.stop: {target: node c-data}}, for: 5s}\n  back: {undo: node.stop, for: 5s}\n"
+    ask = asks(tmp_path, stopped + CUT + NEXT, monkeypatch, seen=seen)
+    assert "no active copy elsewhere" in str(ask("c-data", number=3)), "it may be gone because it was stopped"
+    assert ask("a-data", number=3) is None
+    zones = CUT.replace("node a-data", "zone a").replace("node c-data", "zone c")
+    ask = asks(tmp_path, zones + NEXT, monkeypatch, seen=seen)
+    assert ask("c-data", "c-cm") is None
+    assert "no active copy elsewhere" in str(ask("c-data")), "a zone that was dropped is gone as a whole"
+    given_back = "  out: {do: {decommission: {zone: c, no_delay: true}}, for: 5s}\n"
+    given_back += "  in: {do: {recommission: {zone: c}}, for: 5s}\n"
+    ask = asks(tmp_path, given_back + CUT + NEXT, monkeypatch, seen=seen)
+    assert "no active copy elsewhere" in str(ask("c-data", number=3)), "it may be on its way back"
+
+
+@pytest.mark.parametrize("elected", ["a-cm", "c-cm"])
+def test_of_a_cut_around_whoever_was_elected_that_one_counts_once_it_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elected: str
+) -> None:
+    cut = "  cut: {inject: {network.drop: {links: around elected cluster manager}}, for: 5s}\n"
+    ask = asks(tmp_path, cut + NEXT, monkeypatch, elected=elected)
+    assert ask() is None and ask(elected) is None
+    assert "no majority" in str(ask("b-cm"))
+
+
+def test_nodes_that_are_gone_rule_out_the_sets_without_them() -> None:
+    one, two = frozenset({"a"}), frozenset({"b", "c"})
+    assert reaching.explaining((one, two), {"x"}) == (one, two)
+    assert reaching.explaining((one, two), {"b"}) == (two,)
+    assert reaching.explaining((one, two), {"a", "b"}) == ()
