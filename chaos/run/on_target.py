@@ -38,7 +38,7 @@ from chaos.opensearch import canaries
 from chaos.opensearch.administration import explicit_settings, reading
 from chaos.opensearch.foreign import CANARY
 from chaos.opensearch.views import administer
-from chaos.run import plan, reaching
+from chaos.run import plan, reaching, shape
 from chaos.run.helping import END, MAKE, end_helpers
 from chaos.run.keeper import PATIENCE_SECONDS, Keeper
 from chaos.run.noted import OPEN, NotedLedger, Notes, now, opening
@@ -143,7 +143,7 @@ def refused_caps(experiment: Experiment, target: Existing) -> list[Row]:
         says = f"the program {next(iter(experiment.programs))} sends what no cap of ours can hold"
         return [Row("caps", Sign.BLOCKS, says, "leave programs out, or run this on a lab")]
     rate = most_requests(experiment) + LEAST_LOOKS * looking(experiment)
-    copies = topology.shards * (topology.replicas + 1)
+    copies = shape.most_copies(experiment)
     if experiment.controller is not None:
         copies += canaries.COPIES * len(canaries.canaries(topology))
     wrong = [

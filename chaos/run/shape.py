@@ -19,8 +19,9 @@ from chaos.opensearch.replication import DOCUMENT, SEGMENT
 
 SHARDS, REPLICAS, REFRESH = "index.number_of_shards", "index.number_of_replicas", "index.refresh_interval"
 EXPANDS = "index.auto_expand_replicas"
+SEARCHERS = "index.number_of_search_replicas"
 REMOTE = "index.remote_store.enabled"
-ELSEWHERE = (REMOTE, "index.number_of_search_replicas")
+ELSEWHERE = (REMOTE, SEARCHERS)
 """Settings of indices whose writes do not go to every copy, so that their answers count other ones."""
 DEFAULT_REFRESH = "1s"
 
@@ -48,13 +49,33 @@ def of_index(settings: Mapping[str, Any], experiment: Experiment, replication: s
     unknown = not experiment.phases
     shards = _number(settings.get(SHARDS))
     replicas = _number(settings.get(REPLICAS))
-    fixed = not unknown and REPLICAS not in planned and settings.get(EXPANDS, "false") == "false"
+    fixed = (
+        not unknown
+        and planned.keys().isdisjoint((REPLICAS, EXPANDS, SEARCHERS))
+        and settings.get(EXPANDS, "false") == "false"
+    )
     everywhere = all(settings.get(name, "false") in ("false", "0") for name in ELSEWHERE)
     copies = replicas + 1 if replicas is not None and fixed and everywhere else None
     visible = None
     if not unknown and REFRESH not in planned and replication == DOCUMENT:
         visible = _visible_after(str(settings.get(REFRESH, DEFAULT_REFRESH)))
     return Shape(shards, copies, visible, replication)
+
+
+def most_copies(experiment: Experiment) -> int:
+    """Copies of the shards of the load's index at most, with what faults of the experiment make of their number."""
+    topology = experiment.topology
+    replicas, searchers = [topology.replicas], [0]
+    begun = ((f"index.{name.removeprefix('index.')}", value) for name, value in topology.settings.index.items())
+    for name, value in (*begun, *_changes(experiment)):
+        if name == REPLICAS:
+            replicas.append(1 if value is None else _number(str(value)) or 0)
+        elif name == EXPANDS:
+            most = str(value).rpartition("-")[2]  # of 0-5, or of 0-all
+            replicas.append(len(topology.data_nodes) - 1 if most == "all" else _number(most) or 0)
+        elif name == SEARCHERS:
+            searchers.append(_number(str(value)) or 0)
+    return topology.shards * (1 + max(replicas) + max(searchers))
 
 
 def _changes(experiment: Experiment) -> Iterator[tuple[str, Any]]:

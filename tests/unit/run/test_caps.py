@@ -28,6 +28,7 @@ def made(
     more: str = "",
     urls: int | None = None,
     streams: str = LOAD,
+    phases: str = "  calm: {for: 5s}\n",
     **now: Any,
 ) -> Any:
     """``urls``: how many nodes have one; None: all."""
@@ -38,7 +39,7 @@ def made(
     (folder / "staging.yaml").write_text(text)
     (folder / "asked.yaml").write_text(
         "apiVersion: opensearch-chaos/v1\nname: asked\ntopology: 3az-standby\n"
-        f"load:\n{streams}{load}phases:\n  calm: {{for: 5s}}\nexpect:\n  - {{acknowledged.lost: 0}}\n"
+        f"load:\n{streams}{load}phases:\n{phases}expect:\n  - {{acknowledged.lost: 0}}\n"
     )
     target = load_existing(folder / "staging.yaml")
     offers = reaching.offers_on(PROVIDERS, target.written)
@@ -81,6 +82,15 @@ def test_the_driver_in_asyncio_is_refused_because_it_does_not_ask_whose_cluster_
     ((_, row),) = made(tmp_path, "", "900/s", streams=streams).refused
     assert row.says == "load.write is sent by a driver whose connections do not ask whose cluster answers"
     assert "helpers.bulk" in row.remedy
+
+
+def test_copies_that_a_fault_sets_count(tmp_path: Path) -> None:
+    """The file allows nine of them."""
+    change = "  more: {inject: {settings.change: {scope: index, settings: {number_of_replicas: %d}}}, for: 5s}\n"
+    phases = change + "  over: {undo: all, for: 5s}\n"
+    assert made(tmp_path, phases=phases % 2).refused == []
+    ((_, row),) = made(tmp_path, phases=phases % 20).refused
+    assert row.what == "caps" and row.says == "copies of shards: 63, and the file allows 9"
 
 
 def test_what_the_cap_leaves_is_for_looking(tmp_path: Path) -> None:

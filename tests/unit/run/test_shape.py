@@ -11,7 +11,7 @@ import pytest
 from chaos.definitions import Experiment
 from chaos.load.known import LATE_S
 from chaos.registry import load_experiment
-from chaos.run.shape import Shape, of_index
+from chaos.run.shape import Shape, most_copies, of_index
 
 MADE = {"index.number_of_shards": "3", "index.number_of_replicas": "2"}
 
@@ -55,6 +55,8 @@ def test_shards_and_copies_are_those_of_the_index_itself(
     [
         ("number_of_replicas: 0", Shape(3, None, 1 + LATE_S)),
         ("index.number_of_replicas: 1", Shape(3, None, 1 + LATE_S)),
+        ("auto_expand_replicas: 0-all", Shape(3, None, 1 + LATE_S)),
+        ("number_of_search_replicas: 1", Shape(3, None, 1 + LATE_S)),
         ("refresh_interval: 30s", Shape(3, 3, None)),
         ("translog.durability: async", Shape(3, 3, 1 + LATE_S)),
     ],
@@ -63,6 +65,25 @@ def test_what_the_experiment_changes_itself_is_not_held_against_answers(
     tmp_path: Path, change: str, shape: Shape
 ) -> None:
     assert of_index(MADE, experiment(tmp_path, change)) == replace(shape, replication="DOCUMENT")
+
+
+@pytest.mark.parametrize(
+    ("change", "copies"),
+    [
+        ("refresh_interval: 30s", 3 * 3),
+        ("number_of_replicas: 0", 3 * 3),  # before it, and after it
+        ("number_of_replicas: 20", 3 * 21),
+        ("index.number_of_replicas: '4'", 3 * 5),
+        ("auto_expand_replicas: 0-5", 3 * 6),
+        ("auto_expand_replicas: 0-all", 3 * 3),  # of three data nodes
+        ("auto_expand_replicas: false", 3 * 3),
+        ("number_of_search_replicas: 2", 3 * 5),
+        ("{number_of_replicas: 3, number_of_search_replicas: 2}", 3 * 6),
+        ("cluster.routing.allocation.enable: none", 3 * 3),
+    ],
+)
+def test_copies_that_a_fault_makes_of_an_index_count(tmp_path: Path, change: str, copies: int) -> None:
+    assert most_copies(experiment(tmp_path, change.strip("{}"))) == copies
 
 
 def test_a_test_in_python_may_change_anything_later(tmp_path: Path) -> None:
