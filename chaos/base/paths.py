@@ -244,19 +244,35 @@ def write_json(path: Path, data: Any) -> None:
 
 
 @contextmanager
-def locked(path: Path, *, blocking: bool = True) -> Iterator[bool]:
+def locked(path: Path, *, blocking: bool = True, stays: bool = True) -> Iterator[bool]:
     """Hold an exclusive flock on ``path``; yields False when not blocking and another holds it.
 
-    The kernel drops the lock with the process, so a killed owner never leaves one behind.
+    The kernel drops the lock with the process, so a killed owner never leaves one behind. ``stays``: whether the file
+    does; whoever locks it must say the same.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if blocking else fcntl.LOCK_NB))
-        except BlockingIOError:
-            yield False
+    while True:
+        with open(path, "a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | (0 if blocking else fcntl.LOCK_NB))
+            except BlockingIOError:
+                yield False
+                return
+            if not stays and not _is_at(path, file.fileno()):
+                continue  # the owner before has removed it
+            try:
+                yield True
+            finally:
+                if not stays:
+                    path.unlink(missing_ok=True)
             return
-        yield True
+
+
+def _is_at(path: Path, file: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(file))
+    except FileNotFoundError:
+        return False
 
 
 def memory_available_bytes() -> int:

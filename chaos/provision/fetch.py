@@ -1,8 +1,8 @@
 """Files by their SHA-256: fetched once, in parallel, resumable, and never trusted unverified.
 
 The store is ``<cache>/files/<sha256>-<name>``. A transfer that breaks leaves ``….part``, which the
-next try continues with an HTTP range. A stored file is hashed again each time it is taken, so one
-that rotted, or was cut short, is said in one line and fetched anew.
+next try continues with an HTTP range; one at a time writes it. A stored file is hashed again each
+time it is taken, so one that rotted, or was cut short, is said in one line and fetched anew.
 """
 
 from __future__ import annotations
@@ -112,6 +112,15 @@ def _usable(wanted: Wanted) -> bool:
 
 def _fetch(wanted: Wanted, transfer: Transfer) -> None:
     part = stored(wanted).with_name(stored(wanted).name + ".part")
+    with disk_errors(f"storing {wanted.name}"), paths.locked(part.with_suffix(".lock"), stays=False):
+        if _usable(wanted):  # another process may have fetched it meanwhile
+            transfer.advance(wanted.size)
+        else:
+            _fetch_into(part, wanted, transfer)
+
+
+def _fetch_into(part: Path, wanted: Wanted, transfer: Transfer) -> None:
+    """From the first place that has it. Raises :class:`ProvisionError`."""
     problems: list[str] = []
     with disk_errors(f"storing {wanted.name}"):
         local = wanted.local()

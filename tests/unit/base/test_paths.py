@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -139,6 +140,28 @@ def test_a_lock_is_held_by_one_at_a_time_and_given_back(tmp_path: Path) -> None:
     thread.join(10)
     with locked(path, blocking=False) as again:
         assert again is True
+
+
+def test_a_lock_that_does_not_stay_is_held_by_one_at_a_time_too(tmp_path: Path) -> None:
+    path, inside, most = tmp_path / "lock", [0], [0]
+
+    def hold() -> None:
+        for _ in range(50):
+            with locked(path, stays=False):
+                inside[0] += 1
+                most[0] = max(most[0], inside[0])
+                time.sleep(0.0005)
+                inside[0] -= 1
+
+    threads = [threading.Thread(target=hold) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert most == [1] and inside == [0] and list(tmp_path.iterdir()) == []
+    with locked(path, stays=False), locked(path, blocking=False, stays=False) as theirs:
+        assert theirs is False and path.exists()
+    assert not path.exists()
 
 
 def test_a_folder_of_ours_is_new_and_nobody_else_may_write_in_it(tmp_path: Path) -> None:

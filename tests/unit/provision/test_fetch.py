@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import hashlib
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -25,6 +27,9 @@ class Server:
         self.ranges: list[str | None] = []
         self.drop_after: int | None = None
         self.status: int | None = None
+        self.half, self.rest = threading.Event(), threading.Event()
+        """The first half was sent, and the other one may be; it is not waited for unless a test clears it."""
+        self.rest.set()
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -43,7 +48,12 @@ class Server:
                     outer.drop_after = None
                     self.close_connection = True
                     return
-                self.wfile.write(body[start:])
+                middle = (start + len(body)) // 2
+                self.wfile.write(body[start:middle])
+                self.wfile.flush()
+                outer.half.set()
+                outer.rest.wait(10)
+                self.wfile.write(body[middle:])
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -97,6 +107,27 @@ def test_a_dropped_connection_is_continued_with_a_range(server: Server) -> None:
     first, second = server.ranges
     assert first is None and second is not None and second.startswith("bytes=")
     assert not list(fetch.store().glob("*.part"))
+
+
+def test_what_two_ask_for_at_once_is_fetched_by_one_and_taken_by_both(server: Server) -> None:
+    """Two versions of OpenSearch have most of their files in common, and each has a lock of its own."""
+    file = server.wanted("big.jar")
+    other = server.wanted("other.jar", BODY[::-1])
+    server.rest.clear()
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(fetch.fetch_all, "one", [file], progress=False)
+        assert server.half.wait(10)
+        second = pool.submit(fetch.fetch_all, "two", [file, other], progress=False)
+        until = time.monotonic() + 10
+        while len(server.ranges) < 2 and time.monotonic() < until:  # another file waits for nobody
+            time.sleep(0.01)
+        time.sleep(0.2)  # so that it asks for the first one too, if it does
+        server.rest.set()
+        first.result(10)
+        second.result(10)
+    assert server.ranges == [None, None]
+    assert fetch.stored(file).read_bytes() == BODY and fetch.stored(other).read_bytes() == BODY[::-1]
+    assert set(fetch.store().iterdir()) == {fetch.stored(file), fetch.stored(other)}
 
 
 def test_a_part_file_of_an_earlier_process_is_continued(server: Server) -> None:
