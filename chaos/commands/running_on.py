@@ -257,5 +257,5 @@ def busy(every: Sequence[Planned]) -> list[tuple[str, Row]]:
         rows += [row for row in on_target.refused_hosts(there, each.experiment, each.seed, offers) if row not in rows]
         rows += [row for row in on_target.refused_fis(there, each.experiment, offers) if row not in rows]
         rows += [row for row in on_target.refused_domain(there, each.experiment, offers) if row not in rows]
-        rows += [row for row in on_target.refused_pods(there, each.experiment, offers) if row not in rows]
+        rows += [row for row in on_target.refused_pods(there, each.experiment, each.seed, offers) if row not in rows]
     return [(THE_CLUSTER, row) for row in rows]

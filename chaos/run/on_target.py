@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from chaos.base.errors import ChaosError, FaultError, InvalidInput, LabError
+from chaos.base.errors import ChaosError, FaultError, InvalidInput, LabError, Lacking
 from chaos.base.logs import LOG
 from chaos.checks import instruments
 from chaos.definitions import Experiment, Topology
@@ -23,12 +23,10 @@ from chaos.definitions.actions import ExcludeVotes
 from chaos.definitions.existing import Existing, ExistingFile, load_existing, today
 from chaos.definitions.experiment import Operation
 from chaos.definitions.selectors import NodeSelector, candidates
-from chaos.definitions.steps import FaultParams
 from chaos.faults.effects import not_back
 from chaos.faults.fault import Fault
 from chaos.faults.holding import facts, told
 from chaos.faults.kinds.node import NodeDrain, NodeIsolation
-from chaos.faults.kinds.zone import ZonePowerLoss
 from chaos.faults.moves import Move, Reversible, apply_moves
 from chaos.faults.offers import Offers
 from chaos.kubernetes import rights
@@ -408,7 +406,7 @@ def hit_beside(target: ExistingTarget, experiment: Experiment, seed: int, offers
     return sorted(found)
 
 
-def refused_pods(target: ExistingTarget, experiment: Experiment, offers: Offers) -> list[Row]:
+def refused_pods(target: ExistingTarget, experiment: Experiment, seed: int, offers: Offers) -> list[Row]:
     """What keeps Kubernetes from making the experiment's faults: asked by reading alone."""
     mine = faults_by(KUBERNETES, experiment, offers)
     beside = faults_by(HELPER, experiment, offers)
@@ -426,35 +424,40 @@ def refused_pods(target: ExistingTarget, experiment: Experiment, offers: Offers)
         says = f"namespace {file.namespace} takes no privileged pods (Pod Security {seen.enforced}), and helpers are"
         rows.append(Row("helper pods", Sign.BLOCKS, says, "choose faults that need no helper (docs/kubernetes.md)"))
     for each in mine:
-        nodes = _ended(each.params, experiment)
-        for node in nodes:
-            pod = seen.pods.get(target.pods.of_nodes[node])
-            if pod is not None and (why := unfit(pod, each.params.kind)) is not None:
-                rows.append(Row(each.params.kind, Sign.BLOCKS, why, "choose another kind, or other nodes"))
-        if isinstance(each.params, NodeDrain):
-            rows += _refused_machines(target.pods, seen, nodes, each.params)
-        if getattr(each.params, "how", "") == "orderly" or isinstance(each.params, NodeDrain):
-            rows += _refused_twice(seen, [target.pods.of_nodes[node] for node in nodes])
-            at_once = 1 if getattr(each.params, "rolling", False) else len(nodes)
-            rows += _refused_evictions(seen, {target.pods.of_nodes[node] for node in nodes}, at_once)
+        for nodes in _ended(each, target, experiment, seed, offers):
+            for node in nodes:
+                pod = seen.pods.get(target.pods.of_nodes[node])
+                if pod is not None and (why := unfit(pod, each.params.kind)) is not None:
+                    rows.append(Row(each.params.kind, Sign.BLOCKS, why, "choose another kind, or other nodes"))
+            if isinstance(each.params, NodeDrain):
+                rows += _refused_machines(target.pods, seen, nodes, each.params)
+            if getattr(each.params, "how", "") == "orderly" or isinstance(each.params, NodeDrain):
+                rows += _refused_twice(seen, [target.pods.of_nodes[node] for node in nodes])
+                at_once = 1 if getattr(each.params, "rolling", False) else len(nodes)
+                rows += _refused_evictions(seen, {target.pods.of_nodes[node] for node in nodes}, at_once)
     shared = [pod.name for pod in seen.pods.values() if pod.of_machine]
     for each in beside:
         if shared and each.params.kind.startswith(IN_PODS):
             says = f"pod {shared[0]} has no network of its own (hostNetwork): its whole machine's would be changed"
             rows.append(Row(each.params.kind, Sign.BLOCKS, says, "choose a fault on its process or its volume"))
         if isinstance(each.params, NodeIsolation):
-            rows += _refused_machines(target.pods, seen, _ended(each.params, experiment), each.params)
+            for nodes in _ended(each, target, experiment, seed, offers):
+                rows += _refused_machines(target.pods, seen, nodes, each.params)
     return list(dict.fromkeys(rows))
 
 
-def _ended(params: FaultParams, experiment: Experiment) -> tuple[str, ...]:
-    """The nodes that a fault on pods may end."""
-    nodes = experiment.topology.nodes
-    if isinstance(params, ZonePowerLoss):
-        return params.nodes(experiment.topology)
-    return tuple(
-        name for each in params.selectors.values() if isinstance(each, NodeSelector) for name in candidates(each, nodes)
-    )
+def _ended(
+    each: plan.Planned, target: ExistingTarget, experiment: Experiment, seed: int, offers: Offers
+) -> list[tuple[str, ...]]:
+    """The nodes that a fault on pods ends together; each way, where only the moment decides whom it hits."""
+    try:
+        fault = plan.preview(each, experiment, seed, target.wiring, offers)
+    except Lacking:  # the plan refuses it
+        return []
+    if fault is not None:
+        return [fault.targets]
+    chosen = [selector for selector in each.params.selectors.values() if isinstance(selector, NodeSelector)]
+    return [(name,) for selector in chosen for name in candidates(selector, experiment.topology.nodes)]
 
 
 def _refused_machines(pods: Pods, seen: SeenPods, nodes: Sequence[str], params: NodeDrain | NodeIsolation) -> list[Row]:

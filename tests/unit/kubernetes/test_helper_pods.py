@@ -592,14 +592,14 @@ def test_a_policy_has_the_rights_and_a_namespace_without_privileged_pods_is_refu
     asked = load_experiment(experiment)
     asked = asked.model_copy(update={"topology": lab.topology})
     assert on_target.of_pods(asked, offers) == {rights.HELPER}
-    assert on_target.refused_pods(lab, asked, offers) == []
+    assert on_target.refused_pods(lab, asked, 1, offers) == []
     assert on_target.hit_beside(lab, asked, 1, offers) == [DATA]
     there.labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    (row,) = on_target.refused_pods(lab, asked, offers)
+    (row,) = on_target.refused_pods(lab, asked, 1, offers)
     assert row.sign is Sign.BLOCKS and "privileged" in row.says
     there.labels = {}
     there.denied.add(("create", "jobs"))
-    (row,) = on_target.refused_pods(lab, asked, offers)
+    (row,) = on_target.refused_pods(lab, asked, 1, offers)
     assert "create jobs.batch" in row.says
 
 
@@ -646,9 +646,9 @@ def test_a_pod_in_the_network_of_its_machine_keeps_faults_from_that_network(
     text = (ROOT / "experiments" / "data-node-kill.yaml").read_text()
     experiment.write_text(text.replace("node.kill: {target", f"{kind}: {{target").replace("node.kill", kind))
     asked, offers = load_experiment(experiment).model_copy(update={"topology": lab.topology}), PROVIDERS.on(lab.lacks)
-    assert on_target.refused_pods(lab, asked, offers) == []
+    assert on_target.refused_pods(lab, asked, 1, offers) == []
     there.pods[DATA]["spec"]["hostNetwork"] = True
-    says = [row.says for row in on_target.refused_pods(lab, asked, offers)]
+    says = [row.says for row in on_target.refused_pods(lab, asked, 1, offers)]
     whole = f"pod {DATA} has no network of its own (hostNetwork): its whole machine's would be changed"
     assert says == ([whole] if kind == "node.dns_outage" else [])
 
@@ -893,7 +893,7 @@ def test_what_it_needs_is_printed_and_whom_it_hits_is_said_before_the_run(
         file.write_text(shipped.replace("node.kill: {target: node b-data}", inject))
         asked = load_experiment(file).model_copy(update={"topology": lab.topology})
         assert on_target.of_pods(asked, offers) == {rights.HELPER, "node.isolation"}
-        return [row.says for row in on_target.refused_pods(lab, asked, offers)]
+        return [row.says for row in on_target.refused_pods(lab, asked, 1, offers)]
 
     assert rows("node.isolation: {target: node b-data}") == [
         "agent-1 of namespace kube-system would be cut off with node-b: others: [kube-system]"

@@ -129,12 +129,12 @@ def test_each_shipped_experiment_is_refused_for_every_right_that_it_lacks(lab: E
         tried.add(kinds)
         needed = rights.needed("search", kinds, forward=True)
         there.denied = set()
-        with_all = on_target.refused_pods(lab, asked, offers)
+        with_all = on_target.refused_pods(lab, asked, 1, offers)
         assert not [row for row in with_all if row.what == "rights"], path.name
         there.denied = {(each.verb, each.resource) for each in needed}
         lab.pods._last = None  # type: ignore[union-attr]
         there.denied -= {(each.verb, each.resource) for each in rights.LOOKING}  # without these nothing can be told
-        told = [row.says for row in on_target.refused_pods(lab, asked, offers)]
+        told = [row.says for row in on_target.refused_pods(lab, asked, 1, offers)]
         for each in needed:
             if (each.verb, each.resource) in there.denied:
                 assert f"not allowed: {each.says} ({each.why})" in told, f"{path.name}: {each.says}"
@@ -148,5 +148,5 @@ def test_a_user_who_may_not_look_is_refused_by_name(lab: ExistingTarget, there: 
     asked = load_experiment(path).model_copy(update={"topology": lab.topology})
     there.denied = {(lacks.verb, lacks.resource)}
     lab.pods._last = None  # type: ignore[union-attr]
-    told = [row.says for row in on_target.refused_pods(lab, asked, PROVIDERS.on(lab.lacks))]
+    told = [row.says for row in on_target.refused_pods(lab, asked, 1, PROVIDERS.on(lab.lacks))]
     assert [each for each in told if lacks.resource in each or f"{lacks.resource} is forbidden" in each], told

@@ -28,6 +28,7 @@ from chaos.kubernetes import rights
 from chaos.providers.kubernetes import PROVIDER, Anew, Drained, Held
 from chaos.registry import FAULTS, PROVIDERS, load_experiment, ready
 from chaos.run import on_target, reaching, recovering_on
+from chaos.run import plan as run_plan
 from chaos.run.on_target import OnTarget
 from chaos.run.pods_of_others import OthersOnPods
 from chaos.targets.existing import mapping
@@ -238,7 +239,7 @@ def experiment(lab: ExistingTarget, folder: Path, inject: str) -> Any:
 
 def refused(lab: ExistingTarget, folder: Path, inject: str) -> list[str]:
     offers = reaching.offers_on(PROVIDERS, lab.target.written)
-    rows = on_target.refused_pods(lab, experiment(lab, folder, inject), offers)
+    rows = on_target.refused_pods(lab, experiment(lab, folder, inject), 1, offers)
     assert all(row.sign is Sign.BLOCKS and row.remedy for row in rows)
     return [f"{row.what}: {row.says}" for row in rows]
 
@@ -275,6 +276,41 @@ def test_a_budget_that_would_refuse_and_data_that_would_go_are_told_before(
     assert len(refused(lab, tmp_path, "node.kill: {target: elected cluster manager}")) == 3, "any of them may be it"
     (row,) = refused(lab, tmp_path, "zone.power_loss: {zone: b}")
     assert f"pod {MANAGER} has no volume by a claim" in row
+
+
+@pytest.mark.parametrize(
+    ("inject", "at_once"),
+    [
+        ("node.restart: {target: elected cluster manager, how: orderly, rolling: false}", None),
+        ("node.restart: {target: one of role data, how: orderly, rolling: false}", None),
+        ("node.drain: {target: elected cluster manager}", None),
+        ("node.drain: {target: one of role data}", None),
+        ("node.restart: {target: role data, how: orderly}", None),
+        ("node.restart: {target: role data, how: orderly, rolling: false}", 3),
+        ("node.drain: {target: role data}", 3),
+    ],
+)
+def test_a_budget_is_asked_for_as_many_pods_as_are_evicted_at_once(
+    lab: ExistingTarget, tmp_path: Path, inject: str, at_once: int | None
+) -> None:
+    """Of those of which one is drawn or elected that is one."""
+    rows = [row for row in refused(lab, tmp_path, inject) if row.startswith("budget: ")]
+    assert len(rows) == (at_once is not None) and all(f"{at_once} would be evicted at once" in row for row in rows)
+
+
+def test_who_is_beside_the_one_node_that_is_drawn_must_have_agreed_and_nobody_else(
+    lab: ExistingTarget, there: Server, tmp_path: Path
+) -> None:
+    there.lend("agent-1", "agents", "node-b", "StatefulSet")
+    asked = experiment(lab, tmp_path, "node.drain: {target: one of role data}")
+    offers = reaching.offers_on(PROVIDERS, lab.target.written)
+    (each,) = run_plan.faults(asked)
+    hit = {seed: run_plan.preview(each, asked, seed, lab.wiring, offers) for seed in range(6)}
+    for seed, made in hit.items():
+        assert made is not None
+        says = [row.says for row in on_target.refused_pods(lab, asked, seed, offers)]
+        assert any("namespace agents" in each for each in says) is (made.targets == (DATA,))
+    assert {made.targets == (DATA,) for made in hit.values() if made is not None} == {True, False}
 
 
 def test_a_pod_of_two_budgets_is_not_asked_to_leave(lab: ExistingTarget, there: Server, tmp_path: Path) -> None:
