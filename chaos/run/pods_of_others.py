@@ -37,10 +37,11 @@ class OthersOnPods:
 
     def until(self, over: threading.Event, stop: Callable[[str], None]) -> None:
         """Look every few seconds until it is over; ``stop`` is told in words what somebody else does."""
-        while not over.wait(WATCH_SECONDS if self._before is not None else 0.0):
+        while not over.is_set():
             if (says := self.look()) is not None:
                 stop(says)
                 return
+            over.wait(WATCH_SECONDS)
 
     def look(self) -> str | None:
         """What somebody else does to the pods, in words; None: nothing, or the API server does not answer."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +28,7 @@ from chaos.faults.moves import Move
 from chaos.kubernetes import rights
 from chaos.providers.kubernetes import PROVIDER, Anew, Drained, Held
 from chaos.registry import FAULTS, PROVIDERS, load_experiment, ready
-from chaos.run import on_target, reaching, recovering_on
+from chaos.run import on_target, pods_of_others, reaching, recovering_on
 from chaos.run import plan as run_plan
 from chaos.run.on_target import OnTarget
 from chaos.run.pods_of_others import OthersOnPods
@@ -389,6 +390,31 @@ def test_a_pod_with_a_helper_beside_it_is_watched_until_a_fault_hits_it(
     assert told is not None and f"pod {DATA} was replaced" in told
     ours.append(Move("host.begin", {"node": DATA, "intent": "node.pause"}))
     assert watch.look() is None
+
+
+def test_an_api_server_that_does_not_answer_is_asked_no_more_often_than_one_that_does(
+    lab: ExistingTarget, there: Server, tmp_path: Path
+) -> None:
+    assert lab.pods is not None
+    watch = OthersOnPods(lab.pods, experiment(lab, tmp_path, STOP), list)
+    waits: list[float] = []
+    over = threading.Event()
+
+    def wait(seconds: float) -> bool:
+        waits.append(seconds)
+        if len(waits) == 3:
+            there.broken = lambda method, path: False
+        if len(waits) == 5:
+            over.set()
+        return over.is_set()
+
+    over.wait = wait  # type: ignore[assignment,method-assign]
+    there.broken = lambda method, path: True
+    watch.until(over, pytest.fail)
+    assert waits == [pods_of_others.WATCH_SECONDS] * 5 and watch._before is not None
+    asked = len(there.asked)
+    watch.until(over, pytest.fail)
+    assert len(there.asked) == asked, "it is over"
 
 
 def test_a_watch_that_breaks_ends_the_run() -> None:
