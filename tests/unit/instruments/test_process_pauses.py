@@ -77,6 +77,7 @@ def events() -> Recorder:
 def watch(lab: Few, events: Recorder) -> Iterator[Pauses]:
     made = Pauses(lab, events)  # type: ignore[arg-type]
     made.start()
+    assert wait_until(lambda: len(made._running) == len(lab.there), 30), "a pause is since the last look without it"
     yield made
     made.stop()
 
