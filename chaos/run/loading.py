@@ -41,7 +41,7 @@ from chaos.load.config import (
 from chaos.load.driver import DriverError
 from chaos.observe.counted import Counted
 from chaos.opensearch import replication
-from chaos.opensearch.administration import new_owner, settings_of_oldest
+from chaos.opensearch.administration import new_owner, setting_in_force, settings_of_oldest
 from chaos.opensearch.requests import first_index
 from chaos.opensearch.rest import opensearch
 from chaos.opensearch.views import administer, await_green, lacking, newest, views
@@ -359,6 +359,7 @@ class Loading(RunState):
     def look_at_the_indices(self, through: str) -> None:
         """Write down what answers are held against: the load's indices as they are before it begins. Raises
         LabError."""
+        refresh = setting_in_force(self.lab, shape.CLUSTER_REFRESH, through=through) or shape.DEFAULT_REFRESH
         for each in self.indices:
             settings = settings_of_oldest(self.lab, each.index, through=through)
             if settings is None:
@@ -372,7 +373,7 @@ class Loading(RunState):
                     f"the load's index {each.index} is not kept in the service "
                     f"{self.experiment.topology.remote_store.service}, so nothing can be said of remote-backed storage"
                 )
-            each.shape = shape.of_index(settings, self.experiment, kind)
+            each.shape = shape.of_index(settings, self.experiment, kind, cluster_refresh=refresh)
             IndexShape(index=named, **asdict(each.shape)).write(self.events)
 
     def await_replicas(self) -> None:

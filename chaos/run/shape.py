@@ -1,7 +1,8 @@
 """What the load's index is like, as it was set up: the shards and copies that answers must speak of, and by when a
 document must be found.
 
-Read from the index and not from the topology, because an index template of the cluster may have its say. What the
+Read from the index and not from the topology, because an index template of the cluster may have its say. An index
+without a refresh interval of its own has the cluster's (``IndexService.getRefreshInterval``). What the
 experiment itself is going to change is not held against answers, nor anything in a test in Python, whose phases are
 not known beforehand.
 """
@@ -24,6 +25,8 @@ REMOTE = "index.remote_store.enabled"
 ELSEWHERE = (REMOTE, SEARCHERS)
 """Settings of indices whose writes do not go to every copy, so that their answers count other ones."""
 DEFAULT_REFRESH = "1s"
+"""The interval of a cluster that knows no setting for it."""
+CLUSTER_REFRESH = "cluster.default.index.refresh_interval"
 
 
 @dataclass(frozen=True)
@@ -42,9 +45,15 @@ class Shape:
         return self.replication == SEGMENT
 
 
-def of_index(settings: Mapping[str, Any], experiment: Experiment, replication: str = DOCUMENT) -> Shape:
+def of_index(
+    settings: Mapping[str, Any],
+    experiment: Experiment,
+    replication: str = DOCUMENT,
+    *,
+    cluster_refresh: Any = DEFAULT_REFRESH,
+) -> Shape:
     """The shape of an index with these explicit settings (full names, values as text), and the replication type that is
-    in force for it."""
+    in force for it. ``cluster_refresh``: the interval of indices that have none of their own."""
     planned = dict(_changes(experiment))
     unknown = not experiment.phases
     shards = _number(settings.get(SHARDS))
@@ -58,7 +67,10 @@ def of_index(settings: Mapping[str, Any], experiment: Experiment, replication: s
     copies = replicas + 1 if replicas is not None and fixed and everywhere else None
     visible = None
     if not unknown and REFRESH not in planned and replication == DOCUMENT:
-        visible = _visible_after(str(settings.get(REFRESH, DEFAULT_REFRESH)))
+        if (own := settings.get(REFRESH)) is not None:
+            visible = _visible_after(str(own))
+        elif CLUSTER_REFRESH not in _cluster_changes(experiment):
+            visible = _visible_after(str(cluster_refresh))
     return Shape(shards, copies, visible, replication)
 
 
@@ -84,6 +96,17 @@ def _changes(experiment: Experiment) -> Iterator[tuple[str, Any]]:
         for params in phase.inject:
             for name, value in (getattr(params, "settings", None) or {}).items():
                 yield f"index.{str(name).removeprefix('index.')}", value
+
+
+def _cluster_changes(experiment: Experiment) -> set[str]:
+    """The settings of the cluster that some fault of the experiment sets, or what a phase waits for may change."""
+    names: set[str] = set()
+    for phase in experiment.phases:
+        for params in phase.inject:
+            names |= (getattr(params, "settings", None) or {}).keys()
+        if phase.during is not None:
+            names |= set(phase.during.changes)
+    return names
 
 
 def _number(said: Any) -> int | None:

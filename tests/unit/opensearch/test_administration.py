@@ -282,3 +282,32 @@ def test_copies_without_a_node_are_told_with_why_those_that_failed_first(monkeyp
         monkeypatch.setattr(administration, "administer", lambda *_, wrong=wrong, **__: (200, wrong))
         with pytest.raises(LabError):
             administration.unplaced(FakeCluster("3az"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("transient", "persistent", "default", "holds"),
+    [("3s", "2s", "1s", "3s"), (None, "2s", "1s", "2s"), (None, None, "1s", "1s"), (None, None, None, None)],
+)
+def test_of_a_setting_of_the_cluster_the_transient_value_holds_then_the_persistent_one_then_the_default(
+    monkeypatch: pytest.MonkeyPatch, transient: str | None, persistent: str | None, default: str | None, holds: str
+) -> None:
+    layers = {"transient": transient, "persistent": persistent, "defaults": default}
+    answer = {layer: {} if value is None else {"a.b": value} for layer, value in layers.items()}
+    asked: list[tuple[str, str, str]] = []
+
+    def administer(_: Any, method: str, path: str, *, timeout: float, through: str) -> tuple[int, Any]:
+        asked.append((method, path, through))
+        return 200, answer
+
+    monkeypatch.setattr(administration, "administer", administer)
+    of: Any = None
+    assert administration.setting_in_force(of, "a.b", through="a-data") == holds
+    assert asked == [("GET", "/_cluster/settings?flat_settings=true&include_defaults=true", "a-data")]
+
+
+def test_settings_of_the_cluster_that_cannot_be_read_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    of: Any = None
+    for answer in ((503, "no manager"), (200, {"persistent": {}})):
+        monkeypatch.setattr(administration, "administer", lambda *_, answer=answer, **__: answer)
+        with pytest.raises(LabError):
+            administration.setting_in_force(of, "a.b")

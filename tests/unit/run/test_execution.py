@@ -30,6 +30,7 @@ from chaos.faults.lifecycle import Lifecycle, undo_entries
 from chaos.history import History, ends
 from chaos.instruments.process_exits import telling
 from chaos.load import workloads
+from chaos.load.known import LATE_S
 from chaos.registry import load_experiment
 from chaos.run import closing, options, phases, space
 from chaos.run.execution import Execution
@@ -583,6 +584,7 @@ def test_an_index_that_is_not_kept_in_the_store_is_not_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: dict[str, str], begins: bool
 ) -> None:
     monkeypatch.setattr("chaos.run.loading.settings_of_oldest", lambda *_, **__: kept)
+    monkeypatch.setattr("chaos.run.loading.setting_in_force", lambda *_, **__: None)
     monkeypatch.setattr("chaos.opensearch.replication.replication_type", lambda *_, **__: "SEGMENT")
     index = SimpleNamespace(index="chaos", rolled=SimpleNamespace(rolled=None), shape=None)
     experiment = load_experiment(ROOT / "experiments" / "remote-store" / "remote-store-no-fault.yaml")
@@ -590,3 +592,22 @@ def test_an_index_that_is_not_kept_in_the_store_is_not_loaded(
     with nullcontext() if begins else pytest.raises(LabError, match="chaos is not kept in the service store"):
         made.look_at_the_indices("a-data")
     assert (index.shape is not None) is begins
+
+
+@pytest.mark.parametrize(("own", "cluster", "after"), [({}, "60s", 60), ({"index.refresh_interval": "5s"}, "60s", 5), ({}, None, 1)])
+def test_an_index_without_a_refresh_interval_of_its_own_has_the_clusters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: dict[str, str], cluster: str | None, after: float
+) -> None:
+    monkeypatch.setattr("chaos.run.loading.settings_of_oldest", lambda *_, **__: own)
+    monkeypatch.setattr("chaos.opensearch.replication.replication_type", lambda *_, **__: "DOCUMENT")
+
+    def administer(_: Any, method: str, path: str, **__: Any) -> tuple[int, Any]:
+        assert (method, path) == ("GET", "/_cluster/settings?flat_settings=true&include_defaults=true")
+        defaults = {} if cluster is None else {"cluster.default.index.refresh_interval": cluster}
+        return 200, {"persistent": {}, "transient": {}, "defaults": defaults}
+
+    monkeypatch.setattr("chaos.opensearch.administration.administer", administer)
+    index = SimpleNamespace(index="chaos", rolled=SimpleNamespace(rolled=None), shape=None)
+    made = execution(tmp_path, indices=[index], experiment=load_experiment(ROOT / "experiments" / "no-fault.yaml"))
+    made.look_at_the_indices("a-data")
+    assert index.shape.visible_after_s == after + LATE_S

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from chaos.definitions import Experiment
+from chaos.definitions.during import During
 from chaos.load.known import LATE_S
 from chaos.registry import load_experiment
 from chaos.run.shape import Shape, most_copies, of_index
@@ -65,6 +66,30 @@ def test_what_the_experiment_changes_itself_is_not_held_against_answers(
     tmp_path: Path, change: str, shape: Shape
 ) -> None:
     assert of_index(MADE, experiment(tmp_path, change)) == replace(shape, replication="DOCUMENT")
+
+
+OF_CLUSTER = "cluster.default.index.refresh_interval"
+
+
+def test_an_index_without_an_interval_of_its_own_has_the_clusters(tmp_path: Path) -> None:
+    plain, own = experiment(tmp_path), {"index.refresh_interval": "5s"}
+    assert of_index(MADE, plain, cluster_refresh="60s").visible_after_s == 60 + LATE_S
+    assert of_index(MADE, plain, cluster_refresh="-1").visible_after_s is None
+    assert of_index(MADE | own, plain, cluster_refresh="60s").visible_after_s == 5 + LATE_S
+
+
+def test_where_the_clusters_interval_may_change_only_an_interval_of_its_own_counts(tmp_path: Path) -> None:
+    own = {"index.refresh_interval": "5s"}
+    fault = experiment(tmp_path, f"{OF_CLUSTER}: 60s")
+    assert of_index(MADE, fault).visible_after_s is None
+    assert of_index(MADE | own, fault).visible_after_s == 5 + LATE_S
+    plain = experiment(tmp_path)
+    waits = During(command=("true",), changes=(OF_CLUSTER,))
+    by_a_command = plain.model_copy(
+        update={"phases": (*plain.phases[:1], plain.phases[1].model_copy(update={"during": waits}))}
+    )
+    assert of_index(MADE, by_a_command).visible_after_s is None
+    assert of_index(MADE | own, by_a_command).visible_after_s == 5 + LATE_S
 
 
 @pytest.mark.parametrize(
