@@ -39,6 +39,8 @@ Answer = Literal["search", "get", "index", "bulk", "query", "msearch", "scroll",
 """How an answer is judged (:mod:`chaos.load.outcomes`): as that of a search, of a get by id, of a write by id, of many
 writes in one request; of a search whose right answer is not known; of several searches in one request; of all pages of
 a search, by scroll or in a point in time; of a monitoring call."""
+OF_LIBRARY = 4
+"""HTTP requests that one of opensearch-py's own client may become: it tries three times more, each with the timeout."""
 WRITING: frozenset[Answer] = frozenset(("index", "bulk"))
 """Answers to requests that write documents of their own: one each, or several."""
 

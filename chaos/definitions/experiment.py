@@ -31,7 +31,7 @@ from pydantic import (
     model_validator,
 )
 
-from chaos.base.operations import CALLS, NAMED_CALLS, STREAM, USUAL, WRITE, OperationKind
+from chaos.base.operations import CALLS, NAMED_CALLS, OF_LIBRARY, STREAM, USUAL, WRITE, OperationKind
 from chaos.base.rates import Piece, Profile, Trace
 from chaos.base.units import (
     NORMAL_FORM,
@@ -345,7 +345,7 @@ class Client(Strict):
     @property
     def attempts(self) -> int:
         """HTTP requests that one request of the load may become: opensearch-py tries again three times."""
-        return 4 if self.kind == "opensearch-py" else 1
+        return OF_LIBRARY if self.kind == "opensearch-py" else 1
 
     def unseen(self, good: Duration, operation: OperationFile | Operation) -> str | None:
         """Why no request of an operation is good as late as that, in words: it was given up before. None where it may

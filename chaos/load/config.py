@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from chaos.base.access import PLAIN, Access
-from chaos.base.operations import Answer
+from chaos.base.operations import OF_LIBRARY, Answer
 from chaos.base.rates import Profile, Trace
 from chaos.opensearch.requests import RolledKind
 
@@ -380,7 +380,7 @@ class DriverConfig(_Data):
     access: Access = PLAIN
     """How targets are spoken to; holds references, never secrets."""
     pool: int | None = Field(default=None, ge=1)
-    """How many requests may be under way at once; None: as many as can wait for the client's timeout."""
+    """How many requests may be under way at once; None: as many as can wait for an answer, with all attempts."""
     processes: int = Field(default=1, ge=1, le=16)
     """How many processes of the first driver share the load."""
     part: Part = Part()
@@ -415,15 +415,26 @@ class DriverConfig(_Data):
         """Whether OpenSearch gives documents that are written into an index their ids."""
         return any(operation.automatic for operation in self.every if operation.place == place)
 
+    def _patience_s(self, operation: OperationConfig | ClosedConfig) -> float:
+        """Seconds that one request of an operation may take. opensearch-py's own client, which helpers have too, waits
+        for the timeout in each of its attempts."""
+        of_library = self.client.kind == "opensearch-py" or operation.helper is not None
+        return self.client.timeout_s * (OF_LIBRARY if of_library else 1)
+
+    @property
+    def patience_s(self) -> float:
+        """Seconds that one request may take, of whatever operation."""
+        return max(self._patience_s(operation) for operation in self.every)
+
     @property
     def at_once(self) -> int:
         """How many requests may be under way at once. An arrival that finds so many is ``dropped``."""
-        rate = sum(operation.rate for operation in self.operations)
+        under_way = sum(operation.rate * self._patience_s(operation) for operation in self.operations)
         waiting = sum(math.ceil(each.rate * each.retry.longest_s) for each in self.operations if each.retry)
         helped = [(each.rate, each.helper, each.items) for each in self.operations if each.helper is not None]
         waiting += sum(math.ceil(rate * helper.longest_s(items)) for rate, helper, items in helped)
         clients = sum(operation.clients for operation in self.closed)
-        return self.pool or max(FEWEST_AT_ONCE, math.ceil(1.2 * rate * self.client.timeout_s)) + clients + waiting
+        return self.pool or max(FEWEST_AT_ONCE, math.ceil(1.2 * under_way)) + clients + waiting
 
     @model_validator(mode="after")
     def _pinned_to_a_target(self) -> DriverConfig:

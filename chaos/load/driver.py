@@ -184,9 +184,7 @@ class Driver:
             return True
         self._to_end |= self.alive  # one that is dead was not asked to
         if timeout is None:
-            of_library = self.config.client.kind == "opensearch-py" or any(each.helper for each in self.config.every)
-            attempts = 4 if of_library else 1
-            timeout = self.config.client.timeout_s * attempts + 10
+            timeout = self.config.patience_s + 10
         self._ending = True
         if self._mute and not self._stopped:
             self.kill()

@@ -368,7 +368,7 @@ class Engine:
                     nodes=[target.node for target in config.targets],
                     sender=lambda zone, f, process: self._zones[zone].sender(turn_of(f, process)),
                     seed=config.seed,
-                    timeout_s=self._patience,
+                    timeout_s=config.patience_s,
                     broken=self._broken,
                     judge=self._first.judge,
                     told=self._wrong.note,
@@ -396,7 +396,7 @@ class Engine:
                     sender=lambda zone: self._zones[zone].sender(_PROBE_TURN),
                     seed=config.seed,
                     direct=to,
-                    timeout_s=self._patience,
+                    timeout_s=config.patience_s,
                     broken=self._broken,
                     judge=self._first.judge,
                     known=self._first.known,
@@ -404,11 +404,6 @@ class Engine:
                 )
             )
         return checks
-
-    @property
-    def _patience(self) -> float:
-        """Seconds that one request may take. opensearch-py tries again after a connect that timed out: four times."""
-        return self._config.client.timeout_s * (4 if self._library_policy or any(self._helpers) else 1)
 
     # -- the life of a load ------------------------------------------------------------------------------
 
@@ -478,7 +473,7 @@ class Engine:
             else:
                 check.stop()
         self._scheduler_done.wait(timeout=2)
-        end = time.monotonic() + self._patience + 1
+        end = time.monotonic() + self._config.patience_s + 1
         while self._calls and time.monotonic() < end:
             self._end_waiting_calls()
             self._pool.join(timeout=_STOP_S)

@@ -75,8 +75,6 @@ _STOP_S = 0.25
 _BEAT_S = 0.02
 _LATE_NS = 50_000_000
 """As in :mod:`chaos.load.pulse`."""
-_ATTEMPTS = 4
-"""Of opensearch-py's client, each with the timeout."""
 _ANSWERED = (Outcome.OK, Outcome.PARTIAL)
 
 
@@ -257,7 +255,7 @@ class Engine:
         """Send nothing that is due from now on, wait for what is under way, and close the record."""
         self._stop_ns = time.monotonic_ns()
         self._go.set()
-        end = time.monotonic() + self._config.client.timeout_s * _ATTEMPTS + 1
+        end = time.monotonic() + self._config.patience_s + 1
         while self._tasks and time.monotonic() < end:
             for call, task in list(self._calls.items()):
                 if call.idle:  # it waits before it sends again, that may be for minutes

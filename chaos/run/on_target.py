@@ -17,6 +17,7 @@ from typing import Any
 
 from chaos.base.errors import ChaosError, FaultError, InvalidInput, LabError, Lacking
 from chaos.base.logs import LOG
+from chaos.base.operations import OF_LIBRARY
 from chaos.checks import instruments
 from chaos.definitions import Experiment, Topology
 from chaos.definitions.actions import ExcludeVotes
@@ -70,10 +71,6 @@ def index_of(run: str, prefix: str) -> str:
 def balancer(zone: str) -> str:
     """How the record names a zone's own load balancer, among those whom clients ask."""
     return f"balancer-{zone}"
-
-
-OF_LIBRARY = 4
-"""HTTP requests that one of opensearch-py's own client may become."""
 
 
 def most_requests(experiment: Experiment) -> float:

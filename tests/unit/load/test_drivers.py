@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,25 @@ def test_processes_share_streams_and_clients_of_closed_loops() -> None:
     of_both = drivers.parts(config(READ, BY_ASYNC, processes=2))
     assert [(each.part.program, each.part.of) for each in of_both] == [("gevent", 2), ("gevent", 2), ("asyncio", 1)]
     assert {each.part.processes for each in of_both} == {3}
+
+
+@pytest.mark.parametrize(
+    ("kind", "operations", "patience_s", "at_once"),
+    [
+        ("load-balancer", ((READ, 400), (WRITE, 200)), 5, 3600),
+        ("opensearch-py", ((READ, 400), (WRITE, 200)), 20, 4 * 3600),
+        ("load-balancer", ((READ, 400), (BY_ASYNC, 200)), 20, 2400 + 4 * 1200),  # a helper has the library's client
+        ("opensearch-py", ((READ, 10), (WRITE, 2)), 20, 2000),
+    ],
+)
+def test_there_is_room_for_as_many_requests_as_can_wait_for_all_their_attempts(
+    kind: str, operations: tuple[tuple[OperationConfig, float], ...], patience_s: float, at_once: int
+) -> None:
+    given = config(*(operation.model_copy(update={"rate": float(rate)}) for operation, rate in operations))
+    given = given.model_copy(update={"client": ClientConfig.model_validate({"kind": kind, "timeout_s": 5})})
+    waits = sum(math.ceil(rate * each.helper.longest_s(each.items)) for each, rate in operations if each.helper)
+    assert (given.patience_s, given.at_once) == (patience_s, at_once + waits)
+    assert given.model_copy(update={"pool": 7}).at_once == 7 + waits
 
 
 def said(t: int, ok: int, p99: float | None, lag: float | None, cpu: float) -> dict[str, object]:
