@@ -153,12 +153,15 @@ WORST = ("cpu", "lag_p99_ms")
 
 def merged(said: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The words of several processes as those of one: counts are added, of what must be small the worst stands. ``t``
-    is that of the oldest word, and ``newest`` that of the newest (ns)."""
+    is that of the oldest word, and ``newest`` that of the newest (ns). ``errors``: of all; left out where none was
+    told, as in the words of one."""
     if not all(said):
         return {}
+    errors = [row for each in said for row in each.get("errors", ())]
     names = list(dict.fromkeys(name for each in said for name in each["operations"]))
     return {
-        **said[0],
+        **{key: value for key, value in said[0].items() if key != "errors"},
+        **({"errors": errors} if errors else {}),
         "t": min(each["t"] for each in said),
         "newest": max(each["t"] for each in said),
         **{key: sum(each[key] for each in said) for key in SUMS},

@@ -139,9 +139,10 @@ class Identity:
         last = None
         while not self._over.wait(HEARD_SECONDS):
             status = self._status()
-            if status.get("t") == last:
+            said = (status.get("t"), status.get("newest"))  # of several processes the oldest word may stay the same
+            if said == last:
                 continue
-            last = status.get("t")
+            last = said
             if any(kind == NO_INDEX for _, _, kind, *_ in status.get("errors", ())):
                 self._tell(
                     f"the load was told that there is no index {self._index}: another cluster answers, or somebody "

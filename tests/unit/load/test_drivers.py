@@ -104,6 +104,15 @@ def test_counts_of_several_are_added_and_of_the_rest_the_worst_stands() -> None:
     assert drivers.merged([said(5, 10, 3.0, 1.0, 0.2), {}]) == {}  # one has not spoken yet
 
 
+def test_what_any_of_several_was_told_stands_in_their_words() -> None:
+    gone, refused = ["write", 404, "index_not_found_exception", None, 17], ["write", 429, "rejected", None, 3]
+    quiet, one, other = (said(t, 10, 3.0, 1.0, 0.2) for t in (5, 6, 7))
+    one["errors"], other["errors"] = [gone], [refused]
+    assert drivers.merged([quiet, one, other])["errors"] == [gone, refused]
+    assert drivers.merged([one, quiet])["errors"] == [gone]
+    assert "errors" not in drivers.merged([quiet, quiet])
+
+
 def test_a_package_that_is_missing_is_said_before_anything_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     write = {"name": "write", "rate": "1/s", "good_within": "1s", "operation": "bulk", "items": 5}
     plain = Load.model_validate({"write": write})
