@@ -139,9 +139,16 @@ def test_a_balancer_that_goes_by_path_is_found_by_what_the_load_is_told(there: B
 
 
 def test_what_one_of_several_processes_is_told_is_heard_while_another_is_silent(there: Balancer) -> None:
-    status: dict[str, Any] = {"t": 1, "newest": 2}
-    watch, said = watched(there, status=lambda: status, index="oschaos-0123-load")
-    status = {"t": 1, "newest": 3, "errors": [["write", 404, "index_not_found_exception", None, 17]]}
+    word: dict[str, Any] = {"t": 1, "newest": 2}
+    heard: list[dict[str, Any]] = []
+
+    def status() -> dict[str, Any]:
+        heard.append(word)
+        return heard[-1]
+
+    watch, said = watched(there, status=status, index="oschaos-0123-load")
+    until(lambda: len(heard) > 1)
+    word = {"t": 1, "newest": 3, "errors": [["write", 404, "index_not_found_exception", None, 17]]}
     until(lambda: said)
     watch.stop()
     assert "no index oschaos-0123-load" in said[0]
