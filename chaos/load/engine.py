@@ -644,10 +644,9 @@ class Engine:
                 raise
             outcome, trace.failure = _TIMEOUT, Failure.TIMEOUT
         except Exception as error:
-            outcome, status = of_error(error)
-            if status == 404 and read.began:  # the context was there, and a node that held it is not
-                outcome = Outcome.SERVER_ERROR
+            raised, status = of_error(error)
             self._note_last(name, error, trace)
+            outcome = read.failed(raised, status, trace.failure)
             if outcome == _UNKNOWN:
                 self._surprise(error)
         finally:

@@ -31,12 +31,16 @@ _OWN_FAULT = {errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS, er
 
 
 def of_status(status: int) -> Outcome:
-    """The outcome of an HTTP status alone; for 2xx the body decides further, see :func:`of_answer`."""
+    """The outcome of an HTTP status alone; for 2xx the body decides further, see :func:`of_answer`.
+
+    408 is no client's mistake: OpenSearch answers so where a health request waited in vain
+    (``ClusterHealthResponse.status``).
+    """
     if 200 <= status < 300:
         return Outcome.OK
     if status == 429:
         return Outcome.REJECTED
-    if 400 <= status < 500:
+    if 400 <= status < 500 and status != 408:
         return Outcome.CLIENT_ERROR
     return Outcome.SERVER_ERROR
 

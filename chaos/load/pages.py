@@ -15,6 +15,7 @@ import json
 import sys
 from typing import Any, Literal
 
+from chaos.history.failures import Failure
 from chaos.history.format import Outcome
 from chaos.load.known import numbered
 from chaos.load.outcomes import of_status, whole
@@ -67,7 +68,7 @@ class Read:
 
     @property
     def began(self) -> bool:
-        """Whether a context is held: an answer that there is none is then the cluster's loss of it."""
+        """Whether a context is held."""
         return self._context is not None
 
     def next(self) -> Request | None:
@@ -103,6 +104,16 @@ class Read:
                 self._page(answer)
         except UNREADABLE:
             self._end(Outcome.GARBLED)
+
+    def failed(self, outcome: Outcome, status: int, failure: int) -> Outcome:
+        """What the read comes to where a request of it was answered by an error. ``outcome``, ``status`` and
+        ``failure``: of that answer.
+
+        That there is no such context is the cluster's loss of it once it was there: 404, and 400 of a scroll whose
+        node has left (since 3.3.0).
+        """
+        lost = status == 404 or (status == 400 and failure == Failure.CONTEXT_LOST)
+        return Outcome.SERVER_ERROR if lost and self.began else outcome
 
     def _page(self, answer: dict[str, Any]) -> None:
         outcome = whole("search", answer)

@@ -92,7 +92,14 @@ class Said:
                     self._known.add(kind)
                     self._write("answer.error", op=op, status=status, type=type_, reason=reason, node=node)
             self._second[kind] += 1
-        return of_answer(status, errors) if errors or (status >= 400 and not _absent(body)) else _of_whole(body)
+        if not errors and (status < 400 or _absent(body) or _waited(body)):
+            return _of_whole(body)
+        return of_answer(status, errors)
+
+
+def _waited(body: Any) -> bool:
+    """Whether it is of a health request that waited in vain: it has its usual shape, and status 408."""
+    return isinstance(body, Mapping) and body.get("timed_out") is True and "number_of_nodes" in body
 
 
 def _absent(body: Any) -> bool:
@@ -105,7 +112,7 @@ def _of_whole(body: Any) -> Failure:
     if not isinstance(body, Mapping):
         return Failure.OTHER
     if body.get("timed_out") is True:
-        return Failure.SEARCH_TIMED_OUT
+        return Failure.CLUSTER_MANAGER_BUSY if _waited(body) else Failure.SEARCH_TIMED_OUT
     if body.get("found") is False:
         return Failure.DOCUMENT_MISSING
     shards = body.get("_shards")

@@ -85,6 +85,7 @@ def test_answers(kind, status, text, outcome):
         (500, Outcome.SERVER_ERROR),
         (503, Outcome.SERVER_ERROR),
         (404, Outcome.CLIENT_ERROR),
+        (408, Outcome.SERVER_ERROR),  # a health request that waited in vain
     ],
 )
 def test_statuses(status, outcome):

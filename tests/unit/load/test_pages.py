@@ -7,13 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from opensearchpy.exceptions import TransportError
 from unit.load.test_right import COPIES, INDEX, SHARDS
 
 from chaos.base.ids import preload_id, write_id
 from chaos.history.format import Outcome
 from chaos.load.known import Known
+from chaos.load.outcomes import of_error
 from chaos.load.pages import KEEP, How, Pages, Read
 from chaos.load.right import Judge
+from chaos.load.said import Said
 from chaos.load.schedule import SECOND
 from chaos.load.workload import Request
 from chaos.load.workloads.documents import WORKLOAD, source
@@ -226,3 +229,34 @@ def test_what_never_began_holds_nothing_and_what_failed_later_is_freed(how: How)
     freed = read.release()
     assert read.outcome is Outcome.REJECTED and freed is not None and freed.method == "DELETE"
     assert json.loads(freed.body or "") in ({"scroll_id": ["S1"]}, {"pit_id": ["P0"]})
+
+
+def _error(status: int, type_: str, reason: str) -> TransportError:
+    cause = {"type": type_, "reason": reason}
+    return TransportError(status, type_, {"error": {"root_cause": [cause], **cause}, "status": status})
+
+
+LEFT = "scroll_id references node [x] which was not found in the cluster"
+
+
+@pytest.mark.parametrize(
+    ("error", "alone", "once_begun"),
+    [
+        (_error(400, "illegal_argument_exception", LEFT), Outcome.CLIENT_ERROR, Outcome.SERVER_ERROR),
+        (_error(404, "search_context_missing_exception", "No context"), Outcome.CLIENT_ERROR, Outcome.SERVER_ERROR),
+        (_error(400, "parsing_exception", "Unknown key"), Outcome.CLIENT_ERROR, Outcome.CLIENT_ERROR),
+        (_error(429, "rejected_execution_exception", "full"), Outcome.REJECTED, Outcome.REJECTED),
+    ],
+    ids=["node left", "no context", "malformed", "rejected"],
+)
+def test_a_context_that_is_gone_is_the_clusters_loss_once_it_was_there(
+    error: TransportError, alone: Outcome, once_begun: Outcome
+) -> None:
+    judge, _, group = there()
+    read = Pages(WORKLOAD.requests(INDEX, DOCUMENTS), WORKLOAD, judge, INDEX, "scroll", 10, 6).read(K, 0)
+    failure = Said(lambda *_, **__: None).raised("read", error, "a-data")
+    assert read.failed(*of_error(error), failure) is alone
+    request = read.next()
+    assert request is not None
+    read.take(*Index(preloaded(group)).answer(request))
+    assert read.began and read.failed(*of_error(error), failure) is once_begun

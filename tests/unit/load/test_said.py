@@ -182,6 +182,16 @@ def search(**shards: int) -> dict[str, Any]:
     return {"timed_out": False, "_shards": {"total": 3, "successful": 3, "failed": 0, **shards}, "hits": {"hits": []}}
 
 
+HEALTH = {"cluster_name": "c", "status": "green", "timed_out": True, "number_of_nodes": 6}
+
+
+def test_a_health_request_that_waited_in_vain_is_laid_to_the_cluster_manager(events: Events) -> None:
+    assert Said(events).raised("monitor", refused(408, HEALTH), "a-data") is Failure.CLUSTER_MANAGER_BUSY
+    assert Said(events).partial("monitor", 200, json.dumps(HEALTH), "a-data") is Failure.CLUSTER_MANAGER_BUSY
+    gateway = "<html><title>408 Request Time-out</title></html>"
+    assert Said(events).raised("monitor", refused(408, gateway), "a-data") is not Failure.CLUSTER_MANAGER_BUSY
+
+
 def item(**more: Any) -> dict[str, Any]:
     return {"create": {"_id": "w-1", "status": 201, "_shards": {"total": 3, "successful": 3, "failed": 0}, **more}}
 
