@@ -45,7 +45,9 @@ class Pages:
         search = self._requests.of("search", k)
         query = json.loads(search.body or "{}").get("query", {"match_all": {}})
         sent = self._judge.sent("search", k, search._replace(answer=None), search.path, t)
-        order = [{self._workload.value: "asc"}, {self._workload.unique: "asc"}]
+        # what a client sent twice under ids of OpenSearch's is there twice, alike but for the place in its shard; and a
+        # page begins behind all that are equal to the last of the page before
+        order = [{field: "asc"} for field in (self._workload.value, self._workload.unique, "_seq_no")]
         kind = _Scroll if self._how == "scroll" else _PointInTime
         return kind(self._judge, sent, self._index, query, order, self._pages, self._size)
 

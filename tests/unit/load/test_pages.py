@@ -260,3 +260,45 @@ def test_a_context_that_is_gone_is_the_clusters_loss_once_it_was_there(
     assert request is not None
     read.take(*Index(preloaded(group)).answer(request))
     assert read.began and read.failed(*of_error(error), failure) is once_begun
+
+
+class Ordered:
+    """Documents in the order that is asked for, of a point in time: a page begins behind all that are equal to where
+    the page before ended."""
+
+    def __init__(self, documents: list[tuple[str, dict[str, Any]]]) -> None:
+        self._rows = [(id, {**content, "_seq_no": n}, content) for n, (id, content) in enumerate(documents)]
+
+    def answer(self, request: Request) -> tuple[int, str]:
+        body = json.loads(request.body or "{}")
+        if "/_search/point_in_time" in request.path:
+            return 200, json.dumps({"pit_id": "P"})
+        order = [field for each in body["sort"] for field in each]
+        rows = sorted(([held[field] for field in order], id, content) for id, held, content in self._rows)
+        rest = [row for row in rows if "search_after" not in body or row[0] > body["search_after"]]
+        hits = [
+            {"_index": INDEX, "_id": id, "_source": content, "sort": place}
+            for place, id, content in rest[: body["size"]]
+        ]
+        shards = {"total": SHARDS, "successful": SHARDS, "skipped": 0, "failed": 0}
+        total = {"value": len(rows), "relation": "eq"}
+        return 200, json.dumps({"pit_id": "P", "timed_out": False, "_shards": shards, "hits": {"total": total, "hits": hits}})
+
+
+@pytest.mark.parametrize("size", [3, 6, 7, 9, 10])
+def test_documents_that_are_stored_twice_are_both_on_the_pages_of_a_point_in_time(size: int) -> None:
+    known = Known(WORKLOAD.found_by, DOCUMENTS, visible_after_s=11.0)
+    judge = Judge(WORKLOAD, known, INDEX, shards=SHARDS, copies=COPIES, automatic=True)
+    group = WORKLOAD.requests(INDEX, DOCUMENTS).of("search", K).asks
+    assert isinstance(group, int)
+    documents = [(id, source(id)) for id in preloaded(group)]
+    for n in range(30):
+        id = write_id(DOCUMENTS + group + 100 * n)
+        known.sent(id)
+        known.acknowledged(id, 0)
+        documents += [(f"given-{n}-{again}", source(id)) for again in range(2)]
+    index = Ordered(documents)
+    read = Pages(WORKLOAD.requests(INDEX, DOCUMENTS), WORKLOAD, judge, INDEX, "pit", 100, size).read(K, LATER)
+    while (request := read.next()) is not None:
+        read.take(*index.answer(request))
+    assert (read.outcome, read.says, read.stale) == (Outcome.OK, "", False)
