@@ -41,7 +41,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, groupby, islice, product
 from typing import Any, NamedTuple
@@ -121,6 +121,11 @@ class CopyRead:
     def surplus(self) -> int:
         """Documents more than ids."""
         return max(len(self.twice), (self.total or 0) - len(self.ids))
+
+    @property
+    def more(self) -> int:
+        """The same, of a copy that was not read to the end those that were seen."""
+        return self.surplus if self.error is None else len(self.twice)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -531,17 +536,20 @@ def _told_of(told: Mapping[CallerTold, Ids], found: Comparison) -> dict[str, Any
 
 def stored_twice(reads: list[CopyRead]) -> dict[str, Any]:
     """Written documents that are there more than once, under ids that OpenSearch gave them: how often too many on the
-    copy that has most of them, and which. Of these none counts as duplicated."""
+    copy that has most of them, and which. Of these none counts as duplicated; those whose ids are explicit do."""
     surplus: dict[int, int] = {}
-    twice = Ids()
+    twice, others = Ids(), list[CopyRead]()
     for read in reads:
-        surplus[read.copy.shard] = max(surplus.get(read.copy.shard, 0), read.surplus)
-        twice |= read.twice
+        mine = read.twice.only("w")
+        rest = read.twice - mine
+        more = read.more - len(rest) if mine else 0
+        surplus[read.copy.shard] = max(surplus.get(read.copy.shard, 0), more)
+        twice |= mine
+        others.append(replace(read, twice=rest, total=len(read.ids) + read.more - more))
     return {
         "stored_twice": twice.first(NAMED),
         "stored_twice_count": sum(surplus.values()),
-        "duplicated": [],
-        "duplicated_count": 0,
+        **_duplicates(others),
     }
 
 
@@ -786,8 +794,7 @@ class Comparison:
             "complete": reason is None,
             "reason": reason,
             **_beyond(self.beyond, self.fates),
-            "duplicated": _duplicated(reads),
-            "duplicated_count": sum(read.surplus if read.error is None else len(read.twice) for read in reads),
+            **_duplicates(reads),
             "documents": self.present + len(self.beyond),
             "cas": self.keys,
             "watched": self._watched(),
@@ -946,7 +953,7 @@ def _looked_at(read: CopyRead, id: str, way: str) -> bool:
     return id in read.inside.compared if way == "source" else id in read.inside.indexed and read.inside.error is None
 
 
-def _duplicated(reads: list[CopyRead]) -> list[dict[str, Any]]:
+def _duplicates(reads: list[CopyRead]) -> dict[str, Any]:
     """Ids that a copy holds more than once, and how many documents it counts beyond these and its ids."""
     named: list[dict[str, Any]] = [
         {"id": id, "node": read.copy.node, "shard": read.copy.shard} for read in reads for id in read.twice.first(NAMED)
@@ -956,7 +963,7 @@ def _duplicated(reads: list[CopyRead]) -> list[dict[str, Any]]:
         for read in reads
         if read.error is None and read.surplus > len(read.twice)
     ]
-    return named[:NAMED]
+    return {"duplicated": named[:NAMED], "duplicated_count": sum(read.more for read in reads)}
 
 
 def _beyond(beyond: Ids, fates: Written | None) -> dict[str, Any]:

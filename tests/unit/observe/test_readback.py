@@ -429,6 +429,37 @@ def test_a_document_that_a_copy_gives_twice_or_counts_twice_is_duplicated() -> N
     ]
 
 
+def copy_with(twice: list[str], total: int, error: str | None = None) -> CopyRead:
+    ids = Ids.of(["p-7", "c-0", "v-3", "w-1", "w-2"])
+    return CopyRead(ShardCopy("chaos", 0, True, "STARTED", "a"), ids, error, twice=Ids.of(twice), total=total)
+
+
+@pytest.mark.parametrize(
+    ("twice", "total", "stored", "duplicated"),
+    [
+        (["p-7", "v-3", "c-0"], 8, 0, 3),  # explicit ids
+        (["w-1"], 6, 1, 0),
+        (["w-1", "w-2"], 9, 4, 0),  # one of them four times
+        (["w-1", "p-7"], 8, 2, 1),
+        ([], 6, 0, 1),  # counted, and not listed
+        ([], 5, 0, 0),
+    ],
+)
+def test_under_ids_of_opensearchs_only_written_documents_are_stored_twice(
+    twice: list[str], total: int, stored: int, duplicated: int
+) -> None:
+    found = readback.stored_twice([copy_with(twice, total)])
+    assert (found["stored_twice_count"], found["duplicated_count"]) == (stored, duplicated)
+    assert found["stored_twice"] == [id for id in twice if id.startswith("w")]
+    named = [each["id"] for each in found["duplicated"] if each["id"] is not None]
+    assert sorted(named) == sorted(id for id in twice if not id.startswith("w"))
+
+
+def test_what_a_copy_that_was_not_read_to_the_end_did_not_list_is_not_stored_twice() -> None:
+    found = readback.stored_twice([copy_with(["w-1"], 4000, error="cannot connect")])
+    assert (found["stored_twice_count"], found["duplicated_count"], found["duplicated"]) == (1, 0, [])
+
+
 def test_a_copy_that_gives_an_id_twice_says_so() -> None:
     read = readback._read_copy(  # type: ignore[arg-type]
         Answers(page("w-1", "w-1", "c-2")), ShardCopy("chaos", 0, True, "STARTED", "a-data"), ASKED
