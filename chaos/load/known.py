@@ -2,7 +2,8 @@
 
 A search must find what was there before the load, and every document that was acknowledged long enough before it was
 sent: a refresh makes documents visible, and a node that is short of processor refreshes late. So :data:`LATE_S` is
-allowed beyond the refresh interval that is in force for the index. It can find no more than what was ever sent, acknowledged or not.
+allowed beyond the refresh interval that is in force for the index. It can find no more than what was ever sent,
+acknowledged or not.
 """
 
 from __future__ import annotations

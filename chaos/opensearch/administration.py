@@ -530,11 +530,12 @@ def setting_in_force(
     cluster: Cluster, name: str, *, through: str | None = None, timeout: float = ASK_SECONDS
 ) -> Text:
     """What one of the cluster's settings is on the node that answers: as it is set, else by that node's own file, else
-    by default. ``name``: in full. None: the node knows no such setting. Raises LabError."""
+    by default. ``name``: in full. None: the node knows no such setting, or does not tell. Raises LabError."""
     path = f"{_settings_of(None)}&include_defaults=true"
     answer = asked(cluster, path, "reading the settings", through, timeout)
     with reading(SETTINGS):
-        layers: list[dict[str, Text]] = [dict(answer[layer]) for layer in ("transient", "persistent", "defaults")]
+        layers: list[dict[str, Text]] = [dict(answer["transient"]), dict(answer["persistent"])]
+        layers.append(dict(answer.get("defaults", {})))
     return next((layer[name] for layer in layers if name in layer), None)
 
 
