@@ -526,9 +526,7 @@ def cluster_settings(
         return {layer: dict(answer[layer]) for layer in ("persistent", "transient")}
 
 
-def setting_in_force(
-    cluster: Cluster, name: str, *, through: str | None = None, timeout: float = ASK_SECONDS
-) -> Text:
+def setting_in_force(cluster: Cluster, name: str, *, through: str | None = None, timeout: float = ASK_SECONDS) -> Text:
     """What one of the cluster's settings is on the node that answers: as it is set, else by that node's own file, else
     by default. ``name``: in full. None: the node knows no such setting, or does not tell. Raises LabError."""
     path = f"{_settings_of(None)}&include_defaults=true"

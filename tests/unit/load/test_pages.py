@@ -282,7 +282,9 @@ class Ordered:
         ]
         shards = {"total": SHARDS, "successful": SHARDS, "skipped": 0, "failed": 0}
         total = {"value": len(rows), "relation": "eq"}
-        return 200, json.dumps({"pit_id": "P", "timed_out": False, "_shards": shards, "hits": {"total": total, "hits": hits}})
+        return 200, json.dumps(
+            {"pit_id": "P", "timed_out": False, "_shards": shards, "hits": {"total": total, "hits": hits}}
+        )
 
 
 @pytest.mark.parametrize("size", [3, 6, 7, 9, 10])

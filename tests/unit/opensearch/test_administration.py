@@ -289,7 +289,11 @@ def test_copies_without_a_node_are_told_with_why_those_that_failed_first(monkeyp
     [("3s", "2s", "1s", "3s"), (None, "2s", "1s", "2s"), (None, None, "1s", "1s"), (None, None, None, None)],
 )
 def test_a_transient_setting_outweighs_a_persistent_one_and_that_the_default(
-    monkeypatch: pytest.MonkeyPatch, transient: str | None, persistent: str | None, default: str | None, holds: str | None
+    monkeypatch: pytest.MonkeyPatch,
+    transient: str | None,
+    persistent: str | None,
+    default: str | None,
+    holds: str | None,
 ) -> None:
     layers = {"transient": transient, "persistent": persistent, "defaults": default}
     answer = {layer: {} if value is None else {"a.b": value} for layer, value in layers.items()}

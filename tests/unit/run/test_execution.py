@@ -594,7 +594,9 @@ def test_an_index_that_is_not_kept_in_the_store_is_not_loaded(
     assert (index.shape is not None) is begins
 
 
-@pytest.mark.parametrize(("own", "cluster", "after"), [({}, "60s", 60), ({"index.refresh_interval": "5s"}, "60s", 5), ({}, None, 1)])
+@pytest.mark.parametrize(
+    ("own", "cluster", "after"), [({}, "60s", 60), ({"index.refresh_interval": "5s"}, "60s", 5), ({}, None, 1)]
+)
 def test_an_index_without_a_refresh_interval_of_its_own_has_the_clusters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: dict[str, str], cluster: str | None, after: float
 ) -> None:
