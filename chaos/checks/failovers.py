@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +25,8 @@ KINDS = 2
 """How many kinds of evidence a step needs (:class:`chaos.programs.failover.decide.Policy`)."""
 _LATE = re.compile(r", late$|Timeout")
 """How a controller says that an answer came late, or not in time."""
+_HELD_UP = re.compile(r", late\)|Timeout")
+"""The same, in a decision that gives it in brackets."""
 TOGETHER = 30
 """Seconds within which the same step of several controllers is one."""
 
@@ -64,17 +67,47 @@ def rotations(record: Record, span: Span) -> Measure:
 
 
 def rotations_in_doubt(record: Record, span: Span, same: Callable[[Measure], bool]) -> tuple[Measure, str] | None:
-    """As many rotations as were due, where some were left out while no processor of this machine was free: a zone that
-    answers late is suspect, and none is rotated into it. None where the verdict is the same."""
-    every = ((record.plan.get("experiment") or {}).get("controller") or {}).get("rotate_every")
-    if not every or not starved.applies(record):
+    """The count with rotations that were held up by answers that this machine made late, and why; None where the
+    verdict is the same."""
+    if not starved.applies(record):
         return None
+    held = _held_up(record, span)
+    if not held:
+        return None
+    count = (rotations(record, span).value or 0.0) + held
+    own = Measure(count, "count", "with rotations that late answers held up", evidence={})
+    return None if same(own) else (own, f"with rotations that late answers held up while {starved.none_free(record)}")
+
+
+def _held_up(record: Record, span: Span) -> int:
+    """How many rotations late answers can have held up, by the controller that was held up most often.
+
+    A controller says why it does not rotate each time that it is another reason. Of reasons in a row that are late
+    answers, while no processor was free, one rotation may have waited for; unless a reason beside them is none of the
+    machine's, as a certificate that has expired.
+    """
     clock = starved.Clock(record)
-    if not clock.between(np.array([span.start]), np.array([span.end]))[0]:
-        return None
-    due = (span.end - span.start) / SECOND // float(every)
-    own = Measure(max(due, rotations(record, span).value or 0.0), "count", "as many as were due", evidence={})
-    return None if same(own) else (own, f"with rotations that were due while {starved.none_free(record)}")
+    told: dict[str, list[dict[str, Any]]] = {}
+    for event in record.within(span, "failover.decision"):
+        told.setdefault(str(event.get("controller")), []).append(event)
+    most = 0
+    for said in told.values():
+        groups = [list(group) for _, group in itertools.groupby(said, key=lambda event: _holds_up(str(event["says"])))]
+        reasons = [_holds_up(str(group[0]["says"])) for group in groups]
+        ends = [int(group[0]["t"]) for group in groups[1:]] + [span.end]
+        found = 0
+        for n, (group, reason, end) in enumerate(zip(groups, reasons, ends, strict=True)):
+            busy = clock.between(np.array([int(group[0]["t"])]), np.array([end]))[0]
+            found += bool(reason == "late" and busy and "other" not in reasons[max(0, n - 1) : n + 2])
+        most = max(most, found)
+    return most
+
+
+def _holds_up(says: str) -> str:
+    """By what a decision says that a rotation is held up: ``late`` answers or something ``other``; empty: it is not."""
+    if not says.endswith(": no rotation"):
+        return ""
+    return "late" if _HELD_UP.search(says) else "other"
 
 
 def in_doubt(record: Record, span: Span, same: Callable[[Measure], bool]) -> tuple[Measure, str] | None:

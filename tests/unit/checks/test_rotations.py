@@ -10,8 +10,14 @@ from chaos.checks import evaluate
 SWAP = {"step": "weights", "says": "weights: done"}
 
 
+LATE = "zone a is suspect (a-data: HTTP 200 after 300 ms, late): no rotation"
+TIMEOUT = "zone b is suspect (b-data: b-data through a-data: ReadTimeout after 502 ms): no rotation"
+EXPIRED = "zone c is suspect (c-data: not to be trusted, certificate has expired): no rotation"
+WELL = "all zones are well"
+
+
 def judged(
-    target: str, *, starved: tuple[tuple[float, float], ...] = (), every: float | None = 30.0
+    target: str, *, starved: tuple[tuple[float, float], ...] = (), said: tuple[tuple[float, str], ...] = ()
 ) -> tuple[str, str]:
     """(Verdict of ``rotations`` against ``target``, what was seen) of 130 s with two rotations by two controllers,
     a failover and a recommission."""
@@ -23,14 +29,14 @@ def judged(
     calm.event(
         120.0, "failover.done", controller="controller-a", step="recommission", zone="b", against=None, says="in"
     )
+    for at, says in said:
+        calm.event(at, "failover.decision", controller="controller-a", says=says)
     comparison, number = target.split()
     made = Story(
         chapters=[calm], expect=[expect("rotations", comparison, int(number), ("calm",))], controllers=("a", "b")
     )
     made.starved = starved
-    history = made.history()
-    history.plan["experiment"]["controller"]["rotate_every"] = every
-    (finding,) = [each for each in evaluate(history).findings if each.metric == "rotations"]
+    (finding,) = [each for each in evaluate(made.history()).findings if each.metric == "rotations"]
     return finding.verdict.value, finding.says
 
 
@@ -40,15 +46,25 @@ def test_the_same_swap_by_two_controllers_is_one_and_neither_a_failover_nor_a_re
     assert (verdict, says) == ("fail", "weights: done; weights: done")
 
 
+BUSY = ((70.0, 99.0),)
+HELD = ((75.0, LATE), (80.0, TIMEOUT), (90.0, WELL))
+
+
 @pytest.mark.parametrize(
-    ("target", "verdict"),
-    [(">= 3", "inconclusive"), (">= 5", "fail"), ("<= 1", "fail"), (">= 2", "pass")],
+    ("target", "starved", "said", "verdict"),
+    [
+        (">= 3", BUSY, HELD, "inconclusive"),
+        ("<= 2", BUSY, HELD, "inconclusive"),
+        (">= 4", BUSY, HELD, "fail"),  # reasons in a row are one rotation
+        (">= 2", BUSY, HELD, "pass"),
+        ("<= 1", BUSY, HELD, "fail"),
+        (">= 3", (), HELD, "fail"),  # late by themselves
+        (">= 3", BUSY, (), "fail"),  # and nothing was late
+        ("<= 2", BUSY, ((72.0, EXPIRED), *HELD), "pass"),  # it had not rotated anyway
+        ("<= 2", BUSY, ((75.0, LATE), (80.0, EXPIRED)), "pass"),
+    ],
 )
-def test_rotations_that_were_due_while_no_processor_was_free_may_be_the_machines_doing(
-    target: str, verdict: str
+def test_rotations_that_late_answers_hold_up_may_be_the_machines_doing(
+    target: str, starved: tuple[tuple[float, float], ...], said: tuple[tuple[float, str], ...], verdict: str
 ) -> None:
-    assert judged(target, starved=((70.0, 99.0),))[0] == verdict
-
-
-def test_without_a_schedule_a_busy_machine_excuses_nothing() -> None:
-    assert judged(">= 3", starved=((70.0, 99.0),), every=None)[0] == "fail"
+    assert judged(target, starved=starved, said=said)[0] == verdict
