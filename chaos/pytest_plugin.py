@@ -725,10 +725,10 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     report = yield
     if isinstance(item, ExpectationItem) and call.excinfo and call.when == "setup" and report.failed:
         report.longrepr = item.repr_failure(call.excinfo)
-    elif _LOADS in item.stash and call.excinfo and call.when == "call" and report.failed:
+    elif _LOADS in item.stash and call.excinfo and call.when in ("call", "teardown") and report.failed:
         if isinstance(call.excinfo.value, Weakness | Inconclusive):
             report.longrepr = "\n".join([str(call.excinfo.value), *(f"report: {page}" for page in _pages(item))])
-        if isinstance(call.excinfo.value, Inconclusive):
+        if isinstance(call.excinfo.value, Inconclusive) and call.when == "call":
             report.when = "setup"
     return report
 
@@ -745,23 +745,40 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
     return result
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Any:
+    """A load that a fixture holds ends here, and is judged as one that the test itself holds."""
+    ended = [running for running in item.stash.get(_LOADS, []) if running.findings]
+    try:
+        result = yield
+    except (Exception, pytest.fail.Exception) as error:
+        _refuse_loads(item, error, but=ended)
+        raise
+    _refuse_loads(item, None, but=ended)
+    return result
+
+
 def _pages(item: pytest.Item) -> list[Path]:
     return [running.folder / "report.html" for running in item.stash[_LOADS]]
 
 
-def _refuse_loads(item: pytest.Item, error: BaseException | None) -> None:
+def _refuse_loads(item: pytest.Item, error: BaseException | None, but: Sequence[LoadRun] = ()) -> None:
     """Raise what the loads of a test say that is worse than what the test says; ``error``: what it raised.
+
+    ``but``: without these, which were judged before.
 
     A weakness of the cluster comes first. Then what keeps the run from being concluded: an assert that failed on such a
     run does not blame the cluster.
     """
     from chaos.commands import python_runs
 
-    runs = [running for running in item.stash.get(_LOADS, []) if running.findings and not running.broken]
+    loads = [running for running in item.stash.get(_LOADS, []) if running not in but]
+    runs = [running for running in loads if running.findings and not running.broken]
     asserted = isinstance(error, AssertionError | pytest.fail.Exception)
     if not runs or not (error is None or asserted or isinstance(error, Inconclusive)):
         return  # nothing ran to its end, or the test itself is wrong
-    item.user_properties += [("report", str(page)) for page in _pages(item)]
+    pages = [("report", str(page)) for page in _pages(item)]
+    item.user_properties += [each for each in pages if each not in item.user_properties]
     weak = "; ".join(says for running in runs for says in python_runs.weaknesses(running.findings))
     own = f"; the test itself: {str(error).partition(chr(10))[0]}" if error is not None else ""
     if weak and asserted and error is not None:

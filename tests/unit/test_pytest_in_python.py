@@ -57,7 +57,12 @@ def case(run: Run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -
     """Run one test whose load leaves a made-up run: ``case(story, "assert …")``."""
 
     def call(
-        told: Story, *asserts: str, clean: bool = True, expect: str = "()", junit: bool = False
+        told: Story,
+        *asserts: str,
+        clean: bool = True,
+        expect: str = "()",
+        junit: bool = False,
+        in_a_fixture: bool = False,
     ) -> pytest.RunResult:
         folder = told.write(pytester.path / "reports" / "made-up")
         plan = json.loads((folder / "plan.json").read_text())
@@ -77,10 +82,13 @@ def case(run: Run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -
         standby = (ROOT / "topologies" / "3az-standby.yaml").read_text()
         (pytester.path / "topologies" / "3az-standby.yaml").write_text(standby)
         body = "".join(f"    {line}\n" for line in asserts) or "    pass\n"
-        pytester.makepyfile(
-            test_marked="import pytest\nfrom pytest import approx\n@pytest.mark.chaos\ndef test_it(load):\n"
-            f"    with load(expect={expect}) as running: pass\n{body}"
-        )
+        head = "import pytest\nfrom pytest import approx\n"
+        if in_a_fixture:
+            head += f"@pytest.fixture\ndef running(load):\n    with load(expect={expect}) as one: yield one\n"
+            test = f"@pytest.mark.chaos\ndef test_it(running):\n{body}"
+        else:
+            test = f"@pytest.mark.chaos\ndef test_it(load):\n    with load(expect={expect}) as running: pass\n{body}"
+        pytester.makepyfile(test_marked=head + test)
         return run("-m", "chaos", "-rA", *(["--junitxml=junit.xml"] if junit else []))
 
     return call
@@ -165,6 +173,31 @@ def test_an_assert_that_failed_keeps_its_words_beside_lost_documents(case: Case)
     outcome = case(lost(sound()), "assert running.phases['back'].read.scheduled == 7")
     outcome.assert_outcomes(failed=1, deselected=1)
     assert "== 7" in outcome.stdout.str() and "and the run: 20 acknowledged writes were lost" in outcome.stdout.str()
+
+
+def test_a_load_that_a_fixture_holds_is_judged_when_it_ends(case: Case) -> None:
+    outcome = case(lost(sound()), in_a_fixture=True, junit=True)
+    outcome.assert_outcomes(passed=1, errors=1, deselected=1)
+    text = outcome.stdout.str()
+    assert "20 acknowledged writes were lost" in text and "report.html" in text and "pytest_plugin.py" not in text
+    assert "<error" in Path("junit.xml").read_text() and outcome.ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_a_load_that_a_fixture_holds_and_that_proves_nothing_is_no_pass(case: Case) -> None:
+    told = sound()
+    without_readback(told)
+    outcome = case(told, in_a_fixture=True)
+    outcome.assert_outcomes(passed=1, errors=1, deselected=1)
+    assert "read-back" in outcome.stdout.str()
+
+
+def test_a_sound_load_that_a_fixture_holds_passes(case: Case) -> None:
+    case(sound(), in_a_fixture=True).assert_outcomes(passed=1, deselected=1)
+
+
+def test_a_load_of_the_test_is_judged_once(case: Case) -> None:
+    outcome = case(lost(sound()), ASSERTS)
+    outcome.assert_outcomes(failed=1, errors=0, deselected=1)
 
 
 def test_a_loss_that_is_meant_is_said_with_its_reason(case: Case) -> None:
