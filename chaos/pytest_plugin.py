@@ -528,8 +528,7 @@ class ExperimentFile(pytest.File):
         from chaos.base.errors import Lacking
 
         if self._result is None:
-            if self.config.stash.get(_STOPPED, False):
-                pytest.exit("a run was stopped by a signal", returncode=pytest.ExitCode.INTERRUPTED)
+            _exit_after_a_signal(self.config)
             if (why := self.config.stash.get(_NEVER, {}).get(self.path)) is not None:
                 pytest.skip(why)
             try:
@@ -1000,6 +999,11 @@ class LoadRun:
         return [each for phase in self.phases.values() for each in phase.operations.values() if each.read]
 
 
+def _exit_after_a_signal(config: pytest.Config) -> None:
+    if config.stash.get(_STOPPED, False):
+        pytest.exit("a run was stopped by a signal", returncode=pytest.ExitCode.INTERRUPTED)
+
+
 def _inconclusive(says: str) -> NoReturn:
     raise Inconclusive(says)
 
@@ -1011,6 +1015,7 @@ def lab(request: pytest.FixtureRequest) -> LabHandle:
     from chaos.definitions import load_topology
 
     config = request.config
+    _exit_after_a_signal(config)
     if _ON in config.stash:
         pytest.skip(f"{ON}: a test in Python decides as it goes what it breaks, so it runs on labs alone")
     marker = request.node.get_closest_marker("topology")
@@ -1078,6 +1083,8 @@ def load(lab: LabHandle, request: pytest.FixtureRequest) -> Callable[..., Any]:
             raise
         finally:
             lab.execution = None
+            if execution.stop.signalled:
+                request.config.stash[_STOPPED] = True
         result = execution.report()
         running.findings = result.findings
         if not result.clean:

@@ -236,7 +236,9 @@ def run(
             break
         assert result is not None
         codes.append(on_known(result.exit_code, result.findings, fail_on_known))  # of two runs the second counts
-        if result.exit_code in (Exit.ABORTED, Exit.DIRTY):
+        if result.stopped:
+            codes.append(Exit.ABORTED)
+        if result.stopped or result.exit_code in (Exit.ABORTED, Exit.DIRTY):
             break
     if retries is not None and retries.runs > 1:
         say(retries.tally)

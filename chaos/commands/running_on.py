@@ -64,6 +64,8 @@ def runs_on(
             break
         print_verdict(experiment.name, result.folder, result.findings)
         codes.append(on_known(result.exit_code, result.findings, fail_on_known))
+        if result.stopped:
+            codes.append(Exit.ABORTED)
         if runs.over is not None:
             break
     return min(codes, key=SEVERITY.index)
@@ -194,6 +196,8 @@ class Runs:
             raise
         if result.exit_code in (Exit.ABORTED, Exit.DIRTY):
             self.over = f"before it {experiment.name} ended {result.exit_code.name.lower()} ({result.folder})"
+        elif result.stopped:
+            self.over = f"a signal came before {experiment.name} was over ({result.folder})"
         return result
 
 

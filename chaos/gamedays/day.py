@@ -67,6 +67,8 @@ OUTCOMES = {
 }
 HOLDS = (Exit.ABORTED, Exit.ERROR, Exit.DIRTY)
 """After these nothing begins until a person has said why it may."""
+ENDED_BY_ITSELF = (Exit.PASS, Exit.WEAKNESS, Exit.INCONCLUSIVE)
+"""A run that ends as one of these was over, and undone, when a signal came."""
 BACK_SECONDS = 60.0
 """A node that was killed may need most of a minute until it is a member again."""
 STAGES: dict[Stage, str] = {"before": "", "now": ", right before a change", "made": ", made"}
@@ -552,6 +554,9 @@ class Day:
         self._pass(
             [Gate("drill", ok, says, "find out what takes so long, or agree on a longer bounds.abort")], "the day"
         )
+        if ran.by_signal:  # its guard had ended it by then
+            why = "a signal asked to stop while the drill was undone"
+            raise Refused([Gate("signal", False, why)], [Stop("signal", why)])
 
     def _step(self, number: int, step: Step, plan: Mapping[str, Any]) -> bool:
         """Whether the day goes on after it."""
@@ -569,6 +574,9 @@ class Day:
             clean=ran.clean, folder=ran.folder, seconds=round(time.monotonic() - began, 1), headline=ran.headline,
         )  # fmt: skip
         self.says(f"  {OUTCOMES[code]}: {ran.headline}")
+        if ran.by_signal and ran.guard is None and ran.exit_code in ENDED_BY_ITSELF:
+            self._stop_between([Stop("signal", f"a signal asked to stop when {name} was over")])
+            return False
         if ran.guard is not None or ran.by_signal:
             self.stopped = ran.says or ran.headline
             self._note("stop", by=ran.guard or "signal", why=self.stopped)
@@ -615,9 +623,10 @@ class Day:
         return found if health == "green" else [*found, f"the cluster is {health or 'silent about its health'}"]
 
     def _code(self, ran: Ran) -> Exit:
-        if ran.exit_code is not Exit.ABORTED or ran.guard is None:
-            return ran.exit_code
-        return self._code_of(Stop(ran.guard, ran.says))
+        code = ran.exit_code
+        if code is Exit.ABORTED and ran.guard is not None:
+            code = self._code_of(Stop(ran.guard, ran.says))
+        return min(code, Exit.ABORTED, key=SEVERITY.index) if ran.by_signal else code
 
     def _code_of(self, stop: Stop) -> Exit:
         """An outcome guard says that users suffer by what we did: that is a weakness, and no abort."""

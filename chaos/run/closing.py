@@ -369,4 +369,4 @@ class Closing(Asking):
             self.events.close()
             self.ledger.close()
             self.reporter.close()
-        return RunResult(self.folder, findings, clean, self.stop.by_signal)
+        return RunResult(self.folder, findings, clean, self.stop.signalled)

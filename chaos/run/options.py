@@ -57,7 +57,7 @@ class RunResult:
     findings: FindingsFile
     clean: bool
     stopped: bool = False
-    """True when a signal ended it: whoever runs several must not go on to the next."""
+    """A signal came before its report was made, whatever had ended it: no other run may begin after it."""
 
     @property
     def exit_code(self) -> Exit:

@@ -44,6 +44,8 @@ class Stop:
     in effect is undone."""
     failed: bool = False
     """It was one of ours that failed by itself."""
+    signalled: bool = False
+    """A signal came, first or after whatever had ended the run already."""
     at_once: Callable[[], None] | None = None
     """Called when it is first asked for, by whoever asks. That may be a signal's handler: short, and no lock."""
     # one thread may come twice: a second signal's handler interrupts the first one's
@@ -75,11 +77,6 @@ class Stop:
     def asked(self) -> bool:
         return self.reason is not None
 
-    @property
-    def by_signal(self) -> bool:
-        """Whether it was the user who asked first, and no guard or failure."""
-        return self.asked and self.guard is None and self.reason != self.failure
-
     def was_asked(self) -> bool:
         return self.asked
 
@@ -109,6 +106,7 @@ def signals(stop: Stop, reporter: Reporter, *, undoes: bool = True) -> Iterator[
 
     def handler(number: int, frame: FrameType | None) -> None:
         name = signal.Signals(number).name
+        stop.signalled = True
         if not undoes:
             reporter.line(f"{name}: reporting, then exiting")
         elif stop.asked:

@@ -503,6 +503,29 @@ def test_a_drawn_experiment_that_is_run_at_once_is_kept(
     assert (tmp_path / "r" / "nemesis-3az-standby-1.yaml").exists()
 
 
+def test_after_a_signal_no_other_experiment_begins_though_the_run_passed(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It came after the read-back, so that the run has its verdict."""
+    ran: list[str] = []
+
+    def run(experiment: Any, options: RunOptions, reporter: Any) -> RunResult:
+        ran.append(experiment.name)
+        return RunResult(
+            tmp_path,
+            {"outcome": "pass", "exit_code": 0}
+            | dict.fromkeys(("headline", "summary"), "")
+            | {"reasons": [], "findings": []},
+            True,
+            signalled,
+        )
+
+    monkeypatch.setattr(running, "run", run)
+    for signalled, code, runs in ((True, Exit.ABORTED, 1), (False, Exit.PASS, 2)):
+        ran.clear()
+        assert cli("run", EXPERIMENT, EXPERIMENT, "--out", tmp_path)[0] == code and len(ran) == runs
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

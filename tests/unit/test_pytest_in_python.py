@@ -38,11 +38,11 @@ Case = Callable[..., pytest.RunResult]
 class Execution:
     """A run that is over before it began: its record is a made-up one."""
 
-    def __init__(self, folder: Path, clean: bool) -> None:
+    def __init__(self, folder: Path, clean: bool, signalled: bool = False) -> None:
         self.folder, self._clean = folder, clean
         self.events = SimpleNamespace(write=lambda *_, **__: None)
         self.outcome, self.dirt = None, ["a toxic is left"]
-        self.stop = SimpleNamespace(ended=None)
+        self.stop = SimpleNamespace(ended=None, signalled=signalled)
 
     @contextmanager
     def in_python(self) -> Iterator[None]:
@@ -63,6 +63,7 @@ def case(run: Run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -
         expect: str = "()",
         junit: bool = False,
         in_a_fixture: bool = False,
+        signalled: bool = False,
     ) -> pytest.RunResult:
         folder = told.write(pytester.path / "reports" / "made-up")
         plan = json.loads((folder / "plan.json").read_text())
@@ -73,7 +74,7 @@ def case(run: Run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -
             plan["experiment"]["expect"] = [each.model_dump(mode="json") for each in given["expect"]]
             (folder / "plan.json").write_text(json.dumps(plan))
             seal.write(folder, "run", "the run ended")
-            return Execution(folder, clean)
+            return Execution(folder, clean, signalled)
 
         pool = SimpleNamespace(get=lambda topology: SimpleNamespace(topology=topology), close=int)
         monkeypatch.setattr(plugin, "_pool", lambda config: pool)
@@ -88,6 +89,7 @@ def case(run: Run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -
             test = f"@pytest.mark.chaos\ndef test_it(running):\n{body}"
         else:
             test = f"@pytest.mark.chaos\ndef test_it(load):\n    with load(expect={expect}) as running: pass\n{body}"
+        test += "@pytest.mark.chaos\ndef test_next(lab): pass\n" if signalled else ""
         pytester.makepyfile(test_marked=head + test)
         return run("-m", "chaos", "-rA", *(["--junitxml=junit.xml"] if junit else []))
 
@@ -173,6 +175,13 @@ def test_an_assert_that_failed_keeps_its_words_beside_lost_documents(case: Case)
     outcome = case(lost(sound()), "assert running.phases['back'].read.scheduled == 7")
     outcome.assert_outcomes(failed=1, deselected=1)
     assert "== 7" in outcome.stdout.str() and "and the run: 20 acknowledged writes were lost" in outcome.stdout.str()
+
+
+def test_after_a_signal_no_other_test_begins(case: Case) -> None:
+    """It came while the load's run was undone, so the test itself saw nothing of it."""
+    outcome = case(sound(), signalled=True)
+    assert outcome.ret == pytest.ExitCode.INTERRUPTED and "stopped by a signal" in outcome.stdout.str()
+    outcome.assert_outcomes(passed=1, deselected=1)
 
 
 def test_a_load_that_a_fixture_holds_is_judged_when_it_ends(case: Case) -> None:

@@ -81,6 +81,13 @@ def test_no_other_begins_after_one_that_did_not_end_in_order(
         assert str(end) in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("code", [Exit.PASS, Exit.ABORTED, Exit.DIRTY])
+def test_no_other_begins_after_a_signal_whatever_the_run_came_to(runs: Ends, code: Exit) -> None:
+    """It may come while the run is undone, or while its report is made."""
+    worst = Exit.DIRTY if code is Exit.DIRTY else Exit.ABORTED
+    assert runs(ended(code, stopped=True)) == (worst, ["one"])
+
+
 def test_what_forbids_any_of_them_is_told_of_all_before_the_first(runs: Ends) -> None:
     with pytest.raises(InvalidInput) as refused:
         runs(files=[experiment("one"), experiment("much", load="500/s"), experiment("killed", KILL)])

@@ -766,6 +766,40 @@ def test_a_run_watches_whether_a_signal_came_before_it(firing: Firing) -> None:
     assert [line["by"] for line in firing.lines("stop")] == ["signal"]
 
 
+def test_a_signal_once_a_run_is_over_ends_the_day_as_a_stop(firing: Firing) -> None:
+    """While its lab is taken away, or its report made: the run itself passed."""
+    firing.hands.ends[0] = Ran(Exit.PASS, True, "runs/r", "every promise was kept", by_signal=True)
+    assert firing.fire() is Exit.ABORTED and firing.hands.ran == ["0"]
+    says = "a signal asked to stop when one was over"
+    assert firing.teller.told[-1] == ("abort", f"aborted: ended early: {says}.")
+    assert [(line["by"], line["why"]) for line in firing.lines("stop")] == [("signal", says)]
+    assert [line["nothing"] for line in firing.lines("undone")] == [True]
+    assert hold_id("staging") in firing.cluster.documents
+    firing.now += timedelta(minutes=10)
+    assert firing.fire() is Exit.HELD, "fired again it is no success"
+
+
+def test_a_signal_after_a_guard_whose_users_suffered_is_a_stop_too(firing: Firing) -> None:
+    firing.hands.ends[0] = Ran(
+        Exit.ABORTED, True, "runs/r", "stopped", guard="guard.users", says=BAD, undone=2.0, by_signal=True
+    )
+    assert firing.fire() is Exit.ABORTED and firing.hands.ran == ["0"]
+    assert [line["by"] for line in firing.lines("stop")] == ["guard.users"]
+    assert hold_id("staging") in firing.cluster.documents
+
+
+def test_a_signal_while_the_drill_is_undone_lets_no_experiment_begin(
+    tmp_path: Path, cluster: WithDocuments, approved: list[Any]
+) -> None:
+    """The run was ended by its guard already, as a drill's is."""
+    firing = zone_day(tmp_path, cluster)
+    firing.hands.drilled = replace(firing.hands.drilled, by_signal=True)
+    assert firing.fire() is Exit.ABORTED and firing.hands.ran == ["drill"]
+    assert firing.lines("drill")[0]["ok"] is True
+    assert [line["by"] for line in firing.lines("stop")] == ["signal"]
+    assert hold_id("staging") in cluster.documents
+
+
 def test_a_signal_while_people_are_told_lets_no_day_begin(firing: Firing) -> None:
     tell = firing.teller.tell
 

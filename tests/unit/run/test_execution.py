@@ -150,7 +150,7 @@ def test_a_failure_of_ours_ends_a_run_as_an_error_and_everything_is_undone(tmp_p
     assert made.lifecycle.inject(a_fault("f2", [block("a-data", "b-data")])) is False  # nothing new is begun
     with pytest.raises(ChaosError, match="no sign of life") as raised:
         made.tick("holding")
-    assert not isinstance(raised.value, Aborted) and not made.stop.by_signal
+    assert not isinstance(raised.value, Aborted) and made.stop.reason == made.stop.failure
     made.failed(str(raised.value))
     made.undo()
     (event,) = made.events.of("abort.undone")
@@ -167,7 +167,7 @@ def test_a_record_that_breaks_while_an_abort_is_undone_is_the_worse_of_two(tmp_p
     made.aborted(raised.value)
     made.broken("the record cannot be written: events.jsonl: No space left on device")
     made.close_down()
-    assert made.outcome == "error" and made.stop.by_signal
+    assert made.outcome == "error" and made.stop.reason == "stopped by SIGINT"
     assert [event["says"] for event in made.events.of("error")] == [made.stop.failure]
 
 
