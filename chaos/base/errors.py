@@ -75,6 +75,12 @@ class Leftovers(InvalidInput):
     """Something of a dead run is still here; a new run refuses to start over it."""
 
 
+class Dirty(ChaosError):
+    """Something could not be undone, or taken away."""
+
+    exit_code = Exit.DIRTY
+
+
 class LabError(ChaosError):
     """The lab did not come up, or stopped doing what it is told."""
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from chaos.base.errors import InvalidInput
+from chaos.base.errors import Exit, InvalidInput
 from chaos.campaign import nemesis
 from chaos.campaign.journal import Journal, plan_of
 from chaos.campaign.repeat import Labs
@@ -58,6 +58,8 @@ class FaultsHunt:
     one: Callable[[Experiment, BaseLab], RunResult]
     stop: Stop
     says: Callable[[str], None]
+    codes: list[Exit] = field(default_factory=list, init=False)
+    """Of runs of this call that left dirt, or ended in an error."""
 
     def run(self, seconds: float) -> list[dict[str, Any]]:
         """Begin runs for so long. Returns what this call found; ends after a run that was stopped or left dirt."""
@@ -67,6 +69,10 @@ class FaultsHunt:
             if time.monotonic() > deadline:
                 break
             told, result = self._run(replace(self.options, seed=seed))
+            if result is not None and not result.clean:
+                self.codes.append(Exit.DIRTY)
+            elif told["outcome"] == "error":
+                self.codes.append(Exit.ERROR)
             if result is not None and result.stopped:
                 break  # it says nothing about its seed
             self.journal.write(told)

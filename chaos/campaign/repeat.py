@@ -180,8 +180,8 @@ def _left_by(labs: Labs) -> str | None:
     """Take the lab away. What is left of it, in words; None where nothing is."""
     try:
         labs.close()
-    except (RuntimeError, ChaosError) as error:
-        return str(error)
+    except ChaosError as error:
+        return error.message
     return None
 
 

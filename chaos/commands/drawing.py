@@ -135,7 +135,7 @@ def _shrink(
     given: Path, budget: int, reports: Path, file: Path | None, opensearch_home: Path | None, kind: str
 ) -> None:
     from chaos.base.console import Reporter
-    from chaos.base.errors import Aborted
+    from chaos.base.errors import Aborted, Dirty
     from chaos.campaign import shrink as shrinking
     from chaos.definitions import writing
     from chaos.registry import GRAMMAR, PROVIDERS
@@ -153,8 +153,10 @@ def _shrink(
             opensearch_home=opensearch_home,
         )
         out.print(f"  {result.folder / 'report.html'}", markup=False)
-        if result.stopped or not result.clean:
-            raise Aborted("shrinking ends here: " + ("stopped by a signal" if result.clean else "the lab is not clean"))
+        if not result.clean:
+            raise Dirty("shrinking ends here: the lab is not clean", remedy="run: opensearch-chaos recover")
+        if result.stopped:
+            raise Aborted("shrinking ends here: stopped by a signal")
         return result.findings
 
     smallest, found, failed = shrinking.smallest(whole, failed, one, budget, lambda text: out.print(text, markup=False))

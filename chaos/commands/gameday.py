@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chaos.base.errors import ChaosError, Exit, InvalidInput
+from chaos.base.errors import SEVERITY, ChaosError, Exit, InvalidInput
 from chaos.base.text import plural
 from chaos.commands.common import out, say
 
@@ -328,7 +328,9 @@ def gameday_run(
         code = made.go(command)
     finish(day, folder, code, on_hold=made.on_hold)
     if broken:
-        raise ChaosError(f"the record of the day has a hole: {broken[0]}")
+        error = ChaosError(f"the record of the day has a hole: {broken[0]}")
+        error.exit_code = min(code, Exit.ERROR, key=SEVERITY.index)
+        raise error
     say(f"record: {folder / FILE}")
     say(f"page: {folder / 'gameday.html'}")
     raise typer.Exit(int(code))

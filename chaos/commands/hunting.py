@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chaos.base.errors import Exit, InvalidInput
+from chaos.base.errors import SEVERITY, Exit, InvalidInput
 from chaos.commands.common import Home, out, refuse_given
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 OVER = ("settings", "faults")
 OF_FAULTS = ("each", "rate", "weights", "reports")
-Hunting = Callable[["LabPool", "Stop", "Reporter", float], list[dict[str, Any]]]
+Hunting = Callable[["LabPool", "Stop", "Reporter", float], tuple[list[dict[str, Any]], list[Exit]]]
+"""What was found, and the exit codes that this adds to."""
 
 
 def hunt(
@@ -49,6 +50,7 @@ def hunt(
     Over settings: changes that are accepted and cannot be taken back. Over faults: plans of the random mode after
     which something acknowledged is lost, or the cluster does not recover. A hunt goes on where its journal ends;
     one of another topology, or with other options of drawing, needs a journal of its own.
+    Exit code 1 where something was found, 5 after a run that ended in an error, 6 where something could not be undone.
     """
     from chaos.base.console import Reporter
     from chaos.base.units import Duration
@@ -74,7 +76,7 @@ def hunt(
     try:
         with signals(stop, reporter):
             try:
-                found = hunting(pool, stop, reporter, seconds)
+                found, codes = hunting(pool, stop, reporter, seconds)
             finally:
                 pool.close()
     finally:
@@ -84,8 +86,9 @@ def hunt(
     out.print(f"{len(kept.lines)} draws: {counted or 'none'}   {journal}", markup=False)
     for one in found:
         out.print(f"  {one['outcome']}: {_says(one, reports)}", markup=False)
-    if any(one["outcome"] in ("deaf", "weakness") for one in found):
-        raise typer.Exit(int(Exit.WEAKNESS))
+    codes += [Exit.WEAKNESS for one in found if one["outcome"] in ("deaf", "weakness")]
+    if codes:
+        raise typer.Exit(int(min(codes, key=SEVERITY.index)))
 
 
 def _says(found: dict[str, Any], reports: Path) -> str:
@@ -100,8 +103,10 @@ def _over_settings(spec: Topology, seed: int, journal: Path) -> Hunting:
 
     drawn = Journal(journal, plan_of("settings", spec))
 
-    def run(pool: LabPool, stop: Stop, reporter: Reporter, seconds: float) -> list[dict[str, Any]]:
-        return Hunt(pool, spec, drawn, seed, stop, reporter.line).run(seconds)
+    def run(
+        pool: LabPool, stop: Stop, reporter: Reporter, seconds: float
+    ) -> tuple[list[dict[str, Any]], list[Exit]]:
+        return Hunt(pool, spec, drawn, seed, stop, reporter.line).run(seconds), []
 
     return run
 
@@ -135,8 +140,10 @@ def _over_faults(
         reporter = Console(quiet=True)
         return carry_out(RunSpec.of(experiment), out=reports, providers=PROVIDERS, reporter=reporter, lab=lab)
 
-    def run(pool: LabPool, stop: Stop, reporter: Reporter, seconds: float) -> list[dict[str, Any]]:
+    def run(
+        pool: LabPool, stop: Stop, reporter: Reporter, seconds: float
+    ) -> tuple[list[dict[str, Any]], list[Exit]]:
         hunting = FaultsHunt(pool, options, offers, drawn, reports, write_definition, one, stop, reporter.line)
-        return hunting.run(seconds)
+        return hunting.run(seconds), hunting.codes
 
     return run

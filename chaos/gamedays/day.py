@@ -773,8 +773,7 @@ class Day:
             return self._ended(Exit.HELD if on_hold else Exit.USAGE, str(error), event="refused")
         stops = error.stops or [Stop("gate", str(error))]
         self._stop_between(stops)
-        codes = [*map(self._code_of, stops), *(each.code for each in self.done)]
-        codes += [self._drilled] if self._drilled in (Exit.DIRTY, Exit.ERROR) else []
+        codes = [*map(self._code_of, stops), *(each.code for each in self.done), *self._left_by_drill()]
         return self._ended(min(codes, key=SEVERITY.index), f"ended early: {self.stopped}", event="abort")
 
     def _stop_between(self, stops: Sequence[Stop]) -> None:
@@ -789,7 +788,12 @@ class Day:
         if not self.changed and code is Exit.USAGE:
             return self._ended(code, says, event="refused")
         code = code if code is not Exit.USAGE else Exit.ERROR
+        code = min([code, *(each.code for each in self.done), *self._left_by_drill()], key=SEVERITY.index)
         return self._ended(code, says, event="abort" if self.changed else "refused")
+
+    def _left_by_drill(self) -> list[Exit]:
+        """A drill ends as aborted, always; what is worse counts."""
+        return [self._drilled] if self._drilled in (Exit.DIRTY, Exit.ERROR) else []
 
     def _ended(self, code: Exit, says: str, event: Any = None) -> Exit:
         outcome = ALREADY if event is None else OUTCOMES[code]

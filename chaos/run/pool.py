@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from chaos.base.errors import InvalidInput, LabError
+from chaos.base.errors import Dirty, InvalidInput, LabError
 from chaos.definitions import Topology
 from chaos.observe import disks
 from chaos.observe.proof import problems, upgraded
@@ -90,11 +90,12 @@ class LabPool:
         return lab
 
     def close(self) -> None:
-        """Take the lab away. Raises RuntimeError naming what could not be."""
+        """Take the lab away. Raises Dirty naming what could not be."""
         if self._lab is not None:
             lab, self._lab = self._lab, None
             left = lab.down()
             shutil.rmtree(sweep.logs() / lab.id, ignore_errors=True)  # the run folders have them
             left += [f"{trace} is still here" for trace in traces.of(lab.id)]
             if left:
-                raise RuntimeError(f"lab {lab.id} could not be taken away: {'; '.join(left)}")
+                says = f"lab {lab.id} could not be taken away: {'; '.join(left)}"
+                raise Dirty(says, remedy="run: opensearch-chaos recover")

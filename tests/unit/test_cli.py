@@ -565,6 +565,17 @@ def test_a_failing_plan_is_shrunk_and_the_smallest_is_written(
     assert "# the failure: acknowledged.lost" in file.read_text()
 
 
+@pytest.mark.parametrize(("clean", "stopped", "code"), [(False, False, 6), (False, True, 6), (True, True, 4)])
+def test_shrinking_that_leaves_something_behind_is_dirty(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clean: bool, stopped: bool, code: int
+) -> None:
+    drawn = tmp_path / "x.yaml"
+    cli("nemesis", "3az-standby", "--seed", "2", "--weights", "node.stop=1,network.hang=1", "--out", drawn)
+    result = RunResult(tmp_path, {"outcome": "weakness", "findings": []}, clean, stopped)  # type: ignore[typeddict-item]
+    monkeypatch.setattr(running, "run", lambda *_: result)
+    assert cli("nemesis", "--shrink", drawn, "--reports", tmp_path / "r")[0] == code
+
+
 @pytest.mark.parametrize("arguments", [["run", EXPERIMENT], ["lab", "up", "3az"]])
 def test_without_root_nothing_is_started(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: list[str]

@@ -80,6 +80,32 @@ def test_a_weakness_is_found_and_the_hunt_goes_on(tmp_path: Path) -> None:
     assert runs.seeds == [1, 2, 3], "what left dirt ends it"
 
 
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        ({}, Exit.PASS),
+        ({"outcome": "inconclusive"}, Exit.PASS),
+        ({"outcome": "weakness"}, Exit.WEAKNESS),
+        ({"outcome": "error"}, Exit.ERROR),
+        ({"clean": False}, Exit.DIRTY),
+        ({"outcome": "weakness", "clean": False}, Exit.DIRTY),
+        ({"outcome": "aborted", "stopped": True, "clean": False}, Exit.DIRTY),
+    ],
+)
+def test_a_hunt_ends_with_the_worst_of_its_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: dict[str, Any], code: Exit
+) -> None:
+    hunt = hunting(tmp_path, Runs({1: end, 2: {"outcome": "aborted", "stopped": True}}), last=9)
+
+    def over_faults(*_: Any) -> Any:
+        return lambda pool, stop, reporter, seconds: (hunt.run(seconds), hunt.codes)
+
+    monkeypatch.setattr("chaos.commands.hunting._over_faults", over_faults)
+    monkeypatch.setattr("chaos.run.space.refuse_scarce", lambda *_: None)
+    given = ["hunt", "3az", "--over", "faults", "--journal", str(tmp_path / "faults.jsonl")]
+    assert CliRunner().invoke(app, given).exit_code == code
+
+
 def test_a_run_that_was_stopped_says_nothing_about_its_seed(tmp_path: Path) -> None:
     runs = Runs({2: {"outcome": "aborted", "stopped": True}})
     assert hunting(tmp_path, runs, last=9).run(60) == []

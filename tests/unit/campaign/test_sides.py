@@ -15,7 +15,7 @@ import synthetic
 from pages import Page
 
 from chaos import cli as module
-from chaos.base.errors import Exit, InvalidInput, LabError
+from chaos.base.errors import Dirty, Exit, InvalidInput, LabError
 from chaos.base.paths import locked
 from chaos.campaign import repeat as making
 from chaos.campaign import sides
@@ -296,7 +296,7 @@ def test_a_lab_that_cannot_be_taken_away_between_runs_ends_it(
 ) -> None:
     loaded(OF_VERSIONS)
     labs = given(monkeypatch, Labs())
-    monkeypatch.setattr(labs, "close", lambda: (_ for _ in ()).throw(RuntimeError("lab 1 is still here")))
+    monkeypatch.setattr(labs, "close", lambda: (_ for _ in ()).throw(Dirty("lab 1 is still here")))
     code, out, err = cli("run", "ab.yaml", "--out", "r", "-q")
     assert code == Exit.DIRTY and len(ran) == 1 and "lab 1 is still here" in out + err
 

@@ -17,12 +17,13 @@ from daykit import TARGET, written
 from documents import INDEX, WithDocuments
 from tlskit import authority
 
-from chaos.base.errors import ChaosError, InvalidInput
-from chaos.commands import gameday, gameday_hands
+from chaos.base.errors import ChaosError, Exit, InvalidInput
+from chaos.commands import gameday, gameday_hands, gameday_page
 from chaos.definitions.existing import load_existing
 from chaos.definitions.gameday import load_gameday
 from chaos.gamedays import board, drill, textfile
 from chaos.gamedays.board import LOCK, Board, day_id, hold_id
+from chaos.gamedays.day import Day
 from chaos.gamedays.record import Record, read
 from chaos.run.options import RunResult
 
@@ -227,6 +228,26 @@ HELD = {"why": "dirty", "day": "2026-11-19"}
 
 
 @pytest.mark.parametrize("what", ["no folder", "a full disk"])
+@pytest.mark.parametrize(
+    ("ended", "code"), [(Exit.PASS, Exit.ERROR), (Exit.ABORTED, Exit.ERROR), (Exit.DIRTY, Exit.DIRTY)]
+)
+def test_a_hole_in_the_record_is_an_error_and_hides_no_dirt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: Exit, code: Exit
+) -> None:
+    def go(day: Day, command: str) -> Exit:
+        assert day.record._broken is not None
+        day.record._broken("No space left on device")
+        return ended
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Day, "go", go)
+    monkeypatch.setattr(gameday, "_hands", lambda *_, **__: None)
+    monkeypatch.setattr(gameday_page, "finish", lambda *_, **__: None)
+    with pytest.raises(ChaosError, match="the record of the day has a hole: No space left") as raised:
+        gameday.gameday_run(written(tmp_path))
+    assert raised.value.exit_code is code
+
+
 def test_resume_clears_nothing_without_a_record_of_why(
     tmp_path: Path, cluster: WithDocuments, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:

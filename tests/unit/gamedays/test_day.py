@@ -1098,6 +1098,48 @@ def test_a_disk_that_is_full_keeps_nobody_from_hearing_how_the_day_ended(
     assert firing.lines("day.end") == [] and LOCK not in known
 
 
+@pytest.mark.parametrize("end", [Exit.PASS, Exit.DIRTY])
+def test_dirt_of_a_run_stays_the_day_s_where_its_end_cannot_be_recorded(
+    firing: Firing, monkeypatch: pytest.MonkeyPatch, end: Exit
+) -> None:
+    write = Record._write
+
+    def full(record: Record, kind: str, fields: Any) -> dict[str, Any]:
+        if kind == "experiment.end":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(record, kind, fields)
+
+    monkeypatch.setattr(Record, "_write", full)
+    monkeypatch.setitem(globals(), "verify", lambda file: [])  # it has a hole, and says so
+    firing.hands.ends[0] = Ran(end, end is not Exit.DIRTY, "runs/r", "an index is left")
+    code = Exit.DIRTY if end is Exit.DIRTY else Exit.ERROR
+    assert firing.fire() is code and firing.hands.ran == ["0"]
+    assert firing.cluster.documents[day_id("staging", "2026-11-26")]["outcome"] == OUTCOMES[code]
+    assert firing.teller.told[-1][1].startswith(OUTCOMES[code])
+
+
+@pytest.mark.parametrize("drilled", [Exit.ABORTED, Exit.DIRTY])
+def test_dirt_of_the_drill_stays_the_day_s_where_it_cannot_be_recorded(
+    tmp_path: Path,
+    cluster: WithDocuments,
+    approved: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    drilled: Exit,
+) -> None:
+    write = Record._write
+
+    def full(record: Record, kind: str, fields: Any) -> dict[str, Any]:
+        if kind == "drill":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(record, kind, fields)
+
+    monkeypatch.setattr(Record, "_write", full)
+    monkeypatch.setitem(globals(), "verify", lambda file: [])
+    firing = zone_day(tmp_path, cluster)
+    firing.hands.drilled = Ran(drilled, drilled is not Exit.DIRTY, "r", "x", guard="stop_file", undone=1.0)
+    assert firing.fire() is (Exit.DIRTY if drilled is Exit.DIRTY else Exit.ERROR)
+
+
 def test_a_day_that_nobody_foresaw_is_told_too(firing: Firing) -> None:
     firing.hands.plans = lambda: {}["x"]  # type: ignore[method-assign]
     assert firing.fire() is Exit.ERROR

@@ -16,7 +16,7 @@ from fakes import ROOT
 from pages import Page
 
 from chaos import cli as module
-from chaos.base.errors import Exit, LabError
+from chaos.base.errors import Dirty, Exit, LabError
 from chaos.campaign import repeat as making
 from chaos.report import render
 from chaos.run.options import RunResult
@@ -303,7 +303,7 @@ class Labs:
     def close(self) -> None:
         self.closed = True
         if self.dirt:
-            raise RuntimeError(self.dirt)
+            raise Dirty(self.dirt)
 
 
 @pytest.fixture
@@ -466,6 +466,18 @@ def test_a_lab_is_used_again_only_while_it_proves_clean(monkeypatch: pytest.Monk
     assert labs.get(topology("3az-standby"), parts=PARTS).id == "r3" and up == ["r3"]
     labs.close()
     assert up == []
+
+
+def test_a_lab_that_cannot_be_taken_away_is_dirt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from chaos.run import pool
+
+    monkeypatch.setenv("OPENSEARCH_CHAOS_STATE", str(tmp_path))
+    monkeypatch.setattr(pool.traces, "of", lambda id: ["a namespace"])
+    labs = pool.LabPool(lambda _: None)
+    labs._lab = types.SimpleNamespace(id="r1", down=lambda: ["a process"])  # type: ignore[assignment]
+    with pytest.raises(Dirty, match="lab r1 could not be taken away: a process; a namespace is still here") as raised:
+        labs.close()
+    assert raised.value.exit_code is Exit.DIRTY and "recover" in str(raised.value)
 
 
 def test_a_series_that_was_killed_is_judged_from_its_folder(cli: Cli, tmp_path: Path) -> None:
