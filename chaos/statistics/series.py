@@ -11,7 +11,8 @@ The verdict on an expectation over R runs that count (docs/statistics.md):
 * A **count** (lost writes, moved shards) must hold in every run. One run that misses it is a weakness, also one that
   is left out otherwise: what was lost is lost. So with what every run promises of its data without a line.
 
-A weakness is known up to the bound of its note: one run that counts and is worse makes it a weakness of the series.
+A weakness is known up to the bound of its note: one run that counts and is worse makes it a weakness of the series. So
+does a count that is worse in a run that is left out otherwise.
 
 Fewer than five runs that count conclude nothing, but an expectation that was missed in every one of them is a
 weakness, as it is in a single run. Nothing passes over a run that ended in an error, was aborted or proved
@@ -255,7 +256,7 @@ def evaluate(runs: Sequence[Facts], planned: int | None = None) -> Series:
     groups: dict[int, list[SeriesFinding]] = {}
     for target in listed:
         groups.setdefault(target.group, []).append(_finding(target, runs, counted, gaps))
-    findings = tuple(finding for group in groups.values() for finding in _counted(group, counted, runs))
+    findings = tuple(finding for group in groups.values() for finding in _counted(group, runs))
     reasons: list[tuple[Outcome, str]] = [
         (Outcome(run.outcome), f"run {run.name} ended as {run.outcome}: {run.excluded}")
         for run in runs
@@ -424,14 +425,17 @@ def _text(value: float, unit: str) -> str:
     return Measure(max(least, min(value, 1.0) if unit == "share" else value), unit, "").text
 
 
-def _within(target: Target, counted: Sequence[Facts]) -> Verdict:
-    """Whether every run that counts is within the bound of a known weakness; PASS where there is no bound."""
+def _within(target: Target, runs: Sequence[Facts]) -> Verdict:
+    """Whether every run that counts is within the bound of a known weakness, and of a count that is missed also each
+    that is left out; PASS where there is no bound."""
     if target.bound is None:
         return Verdict.PASS
     found = []
-    for run in counted:
+    for run in runs:
         item = run.by_id.get(target.id)
         if item is None or reading.is_doubtful(item):
+            continue
+        if run.excluded is not None and (item["verdict"] != "fail" or reading.unit_of(item) != "count"):
             continue
         value = reading.value_of(item)
         if value is not None:
@@ -452,11 +456,8 @@ def _relaxed(target: Target, runs: Sequence[Facts]) -> bool:
     return any(item is not None and reading.is_relaxed(item) for item in items)
 
 
-def _counted(group: list[SeriesFinding], counted: Sequence[Facts], runs: Sequence[Facts]) -> list[SeriesFinding]:
-    """As in a single run: a known weakness is over only when every phase of its expectation passes.
-
-    ``counted``: of ``runs`` those that count.
-    """
+def _counted(group: list[SeriesFinding], runs: Sequence[Facts]) -> list[SeriesFinding]:
+    """As in a single run: a known weakness is over only when every phase of its expectation passes."""
     all_pass = all(finding.verdict is Verdict.PASS for finding in group)
     done = []
     for finding in group:
@@ -465,7 +466,7 @@ def _counted(group: list[SeriesFinding], counted: Sequence[Facts], runs: Sequenc
         if finding.verdict is Verdict.INCONCLUSIVE:
             counts = Counts.INCONCLUSIVE
         elif finding.verdict is Verdict.FAIL:
-            counts = OF_A_NOTE[_within(finding.target, counted)] if noted else Counts.WEAKNESS
+            counts = OF_A_NOTE[_within(finding.target, runs)] if noted else Counts.WEAKNESS
             if noted and counts is not Counts.KNOWN_WEAKNESS:
                 says += f"; not within what is known ({finding.target.known_weakness})"
         elif _relaxed(finding.target, runs):

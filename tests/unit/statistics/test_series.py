@@ -443,6 +443,36 @@ def test_a_known_weakness_of_a_series_is_known_up_to_its_bound() -> None:
     assert "not within what is known (issue 4711)" in by_id(beyond)[WRITE].says
 
 
+def test_a_count_beyond_what_is_known_is_a_weakness_also_in_a_run_that_is_left_out() -> None:
+    def of(*runs: Facts) -> judging.Series:
+        for each in runs:
+            for number in (0, 1):
+                each.plan["experiment"]["expect"][number]["known_weakness"] = None
+            each.plan["experiment"]["expect"][2]["known_bound"] = {"comparison": "<=", "value": 4.0, "text": "<= 4"}
+        return series(*runs)
+
+    def left_out(lost: float) -> Facts:
+        one = run(5, lost=lost, invalid=True, known="some are lost")
+        assert one.excluded is not None and not one.hides and one.by_id[LOST]["verdict"] == "fail"
+        return one
+
+    known = [run(i, lost=3, known="some are lost") for i in range(5)]
+    within, beyond = of(*known, left_out(4)), of(*known, left_out(60))
+    assert by_id(within)[LOST].counts_as is Counts.KNOWN_WEAKNESS and within.outcome is Outcome.PASS
+    assert by_id(beyond)[LOST].counts_as is Counts.WEAKNESS and beyond.outcome is Outcome.WEAKNESS
+    assert "not within what is known (some are lost)" in by_id(beyond)[LOST].says
+
+
+def test_a_time_beyond_what_is_known_in_a_run_that_is_left_out_says_nothing() -> None:
+    runs = [run(i, regained=60, known="issue 4711") for i in range(5)]
+    runs.append(run(5, regained=95, invalid=True, known="issue 4711"))
+    for each in runs:
+        each.plan["experiment"]["expect"][1]["known_bound"] = {"comparison": "<=", "value": 90.0, "text": "<= 90s"}
+    assert by_id(series(*runs))[WRITE].counts_as is Counts.KNOWN_WEAKNESS
+    runs[5].by_id[WRITE]["verdict"] = "fail"
+    assert by_id(series(*runs))[WRITE].counts_as is Counts.KNOWN_WEAKNESS
+
+
 def test_what_every_run_promises_decides_a_series_and_what_is_allowed_is_relaxed() -> None:
     def stale(number: int, found: int) -> Facts:
         one = run(number)
