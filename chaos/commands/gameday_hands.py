@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaos.base.errors import ChaosError, Exit, InvalidInput
+from chaos.checks import shown
 from chaos.commands.running_on import Runs, busy
 from chaos.definitions.existing import Existing, load_existing
 from chaos.definitions.gameday import GameDay, refuse_alerts_of_nothing
@@ -158,6 +159,7 @@ def ran(name: str, result: RunResult) -> Ran:
         undone_all=abort.get("complete") is True,
         proven_gone=abort.get("proven") is True,
         by_signal=result.stopped,
+        improved="outcome" in findings and shown.of(findings) is shown.Shown.IMPROVED,
         moments=tuple(moments(name, events, proven)),
     )
 

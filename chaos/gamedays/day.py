@@ -24,6 +24,7 @@ from typing import Any, Protocol
 import chaos
 from chaos.base.errors import SEVERITY, ChaosError, Exit, LabError
 from chaos.base.text import listed, one_line, plural
+from chaos.checks.shown import CLEAR
 from chaos.definitions.existing import Existing
 from chaos.definitions.gameday import GameDay, Step
 from chaos.gamedays import approval, consent, drill, freezes, gates, preflight, tickets, windows
@@ -95,6 +96,8 @@ class Ran:
     undone_all: bool = True
     proven_gone: bool = True
     by_signal: bool = False
+    improved: bool = False
+    """It is a weakness by nothing but a known one that is gone."""
     moments: tuple[Moment, ...] = ()
 
 
@@ -161,6 +164,10 @@ class Done:
     code: Exit
     """Of the step: a run that an outcome guard ended is the cluster's weakness."""
 
+    @property
+    def improved(self) -> bool:
+        return self.ran.improved and self.code is Exit.WEAKNESS
+
 
 @dataclass
 class Day:
@@ -199,6 +206,8 @@ class Day:
         """What became of the undo of a run that was stopped."""
         self._drilled: Exit | None = None
         """How the run of the drill ended."""
+        self._but_notes = Exit.PASS
+        """How the day ended, notes of known weaknesses that are gone aside."""
         self._signal = threading.Event()
         self._names = [Path(step.experiment).stem for step in self.day.written.experiments]
         self._began = 0.0
@@ -568,7 +577,8 @@ class Day:
         began, self.changed = time.monotonic(), True
         ran = self.hands.run(number, self._guards(), lambda phase, stage: self._permits(phase, name, stage))
         code = self._code(ran)
-        self.done.append(Done(step, name, ran, self.now(), code))
+        done = Done(step, name, ran, self.now(), code)
+        self.done.append(done)
         self._note(
             "experiment.end", number=number + 1, name=name, outcome=OUTCOMES[code], exit_code=int(ran.exit_code),
             clean=ran.clean, folder=ran.folder, seconds=round(time.monotonic() - began, 1), headline=ran.headline,
@@ -586,7 +596,9 @@ class Day:
             )  # fmt: skip
             self._undone = self._seen_back(ran)
             return False
-        return code is Exit.PASS or (code in (Exit.WEAKNESS, Exit.INCONCLUSIVE) and step.on_weakness == "go on")
+        if code is Exit.PASS or done.improved:
+            return True
+        return code in (Exit.WEAKNESS, Exit.INCONCLUSIVE) and step.on_weakness == "go on"
 
     def _seen_back(self, ran: Ran) -> str:
         """What is to be said of the undo of a run that was stopped: commanded is not done.
@@ -655,7 +667,10 @@ class Day:
         self._ticket(self._approved["digest"], before)
 
     def _results(self) -> list[tuple[str, str, bool]]:
-        return [(each.step.rung, OUTCOMES[each.code], each.ran.clean) for each in self.done]
+        """For the ladder: one that improved kept each promise, and permits what a pass permits."""
+        return [
+            (each.step.rung, OUTCOMES[Exit.PASS if each.improved else each.code], each.ran.clean) for each in self.done
+        ]
 
     def _climbed_before(self) -> bool:
         """Whether the ladder asks for nothing of this day: it is waived, or an earlier day has climbed it."""
@@ -732,7 +747,8 @@ class Day:
     # ---- the end --------------------------------------------------------------------------------
 
     def _judged(self) -> Exit:
-        codes = [each.code for each in self.done]
+        codes = [each.code for each in self.done if not each.improved]
+        improved = [each.code for each in self.done if each.improved]
         self._await_alerts()
         if self.stopped is None and (stops := self._tripped(AFTERWARDS)):
             self._stop_between(stops)
@@ -746,7 +762,8 @@ class Day:
                     "expectation", name=verdict.name, what=verdict.kind, verdict=verdict.verdict, says=verdict.says
                 )
                 codes.append({"pass": Exit.PASS, "weakness": Exit.WEAKNESS}.get(verdict.verdict, Exit.INCONCLUSIVE))
-        return min(codes, key=SEVERITY.index) if codes else Exit.INCONCLUSIVE
+        self._but_notes = min(codes, key=SEVERITY.index, default=Exit.PASS)
+        return min([*codes, *improved], key=SEVERITY.index, default=Exit.INCONCLUSIVE)
 
     def _await_alerts(self) -> None:
         """Alerts that still may resolve in time are waited for, within the window."""
@@ -760,9 +777,12 @@ class Day:
         if self.stopped is not None:
             how = f"; {self._undone}" if self._undone else ""
             return self._ended(code, f"ended early: {self.stopped}{how}", event="abort")
+        improved = any(each.improved for each in self.done)
         says = {Exit.PASS: "the hypothesis held", Exit.WEAKNESS: "the hypothesis did not hold"}.get(
-            code, "not shown whether the hypothesis holds"
+            self._but_notes if improved else code, "not shown whether the hypothesis holds"
         )
+        if improved:
+            says += f"; a known weakness is gone: {CLEAR}"
         return self._ended(code, says, event="end")
 
     def _refused(self, error: Refused) -> Exit:

@@ -90,6 +90,15 @@ def test_a_stop_is_over_when_the_load_is_and_what_nobody_wrote_down_was_not_undo
     assert (found.undone, found.undone_all, found.proven_gone) == (undone, all_of_it, proven)
 
 
+@pytest.mark.parametrize(("cause", "improved"), [("note", True), ("measured", False)])
+def test_a_run_improved_where_nothing_but_a_note_makes_a_weakness_of_it(
+    tmp_path: Path, cause: str, improved: bool
+) -> None:
+    reasons = [{"outcome": "weakness", "says": "x", "cause": cause}]
+    findings: Any = {"outcome": "weakness", "exit_code": 1, "headline": "so", "faults": [], "reasons": reasons}
+    assert gameday_hands.ran("zone", RunResult(tmp_path, findings, clean=True)).improved is improved
+
+
 @pytest.mark.parametrize(
     ("part", "place"),
     [

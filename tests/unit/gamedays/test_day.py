@@ -29,7 +29,7 @@ from chaos.base.errors import Exit, LabError
 from chaos.base.waiting import wait_until
 from chaos.definitions.existing import Existing, load_existing
 from chaos.definitions.gameday import GameDay
-from chaos.gamedays import board, drill, gates, preflight, switches
+from chaos.gamedays import board, drill, gates, preflight, summary, switches
 from chaos.gamedays import day as days
 from chaos.gamedays.alerts import Moment
 from chaos.gamedays.announce import Told
@@ -604,6 +604,47 @@ def test_a_weakness_may_be_gone_on_after(tmp_path: Path, cluster: WithDocuments,
     firing = Firing(tmp_path, cluster, experiments=steps, preflight={"stable": "1ms"})
     firing.hands.ends[0] = Ran(Exit.WEAKNESS, True, "runs/r", "too slow")
     assert firing.fire() is Exit.WEAKNESS and firing.hands.ran == ["0", "1"]
+
+
+GONE = "Improved: a known weakness is gone (reads were good in slow): clear its note before the next release."
+IMPROVED = Ran(Exit.WEAKNESS, True, "runs/r", GONE, improved=True)
+
+
+def test_a_known_weakness_that_is_gone_stops_no_day_and_breaks_no_hypothesis(firing: Firing) -> None:
+    firing.hands.ends[0] = IMPROVED
+    assert firing.fire() is Exit.WEAKNESS and firing.hands.ran == ["0", "1"]
+    says = "the hypothesis held; a known weakness is gone: clear its note before the next release"
+    assert firing.teller.told[-1] == ("end", f"weakness: {says}.")
+    found = summary.held(read(firing.file))
+    assert found.kind == "pass" and found.says == f"one: {GONE} two: every promise was kept."
+    assert [each.what for each in summary.to_do(read(firing.file))] == [
+        "Clear the notes of one before the next release: a known weakness is gone"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("end", "says", "kind"),
+    [
+        (Exit.WEAKNESS, "the hypothesis did not hold", "weakness"),
+        (Exit.INCONCLUSIVE, "not shown whether the hypothesis holds", "inconclusive"),
+    ],
+)
+def test_what_else_ended_badly_decides_beside_a_known_weakness_that_is_gone(
+    firing: Firing, end: Exit, says: str, kind: str
+) -> None:
+    firing.hands.ends[:2] = [IMPROVED, Ran(end, True, "runs/r", "so it was")]
+    assert firing.fire() is Exit.WEAKNESS and says in firing.teller.told[-1][1]
+    found = summary.held(read(firing.file))
+    assert found.kind == kind and found.says == "two: so it was."
+
+
+def test_a_known_weakness_that_is_gone_lets_a_day_climb(
+    tmp_path: Path, cluster: WithDocuments, approved: list[Any]
+) -> None:
+    steps = [{"experiment": "one.yaml", "rung": "node"}, {"experiment": "two.yaml", "rung": "zone"}]
+    firing = Firing(tmp_path, cluster, experiments=steps, ladder={"labs": "labs"}, preflight={"stable": "1ms"})
+    firing.hands.ends[0] = IMPROVED
+    assert firing.fire() is Exit.WEAKNESS and firing.hands.ran == ["drill", "0", "1"], firing.refused
 
 
 def test_users_who_suffer_are_a_weakness_and_no_abort(firing: Firing) -> None:
