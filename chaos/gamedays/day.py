@@ -808,8 +808,11 @@ class Day:
         if not self.changed and code is Exit.USAGE:
             return self._ended(code, says, event="refused")
         code = code if code is not Exit.USAGE else Exit.ERROR
-        code = min([code, *(each.code for each in self.done), *self._left_by_drill()], key=SEVERITY.index)
-        return self._ended(code, says, event="abort" if self.changed else "refused")
+        worst = min([code, *(each.code for each in self.done), *self._left_by_drill()], key=SEVERITY.index)
+        if worst is not code:
+            names = [each.name for each in self.done if each.code is worst] or ["the drill"]
+            says += f"; before that {listed(names)} had ended as {OUTCOMES[worst]}"
+        return self._ended(worst, says, event="abort" if self.changed else "refused")
 
     def _left_by_drill(self) -> list[Exit]:
         """A drill ends as aborted, always; what is worse counts."""

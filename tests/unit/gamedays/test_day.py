@@ -1156,7 +1156,8 @@ def test_dirt_of_a_run_stays_the_day_s_where_its_end_cannot_be_recorded(
     code = Exit.DIRTY if end is Exit.DIRTY else Exit.ERROR
     assert firing.fire() is code and firing.hands.ran == ["0"]
     assert firing.cluster.documents[day_id("staging", "2026-11-26")]["outcome"] == OUTCOMES[code]
-    assert firing.teller.told[-1][1].startswith(OUTCOMES[code])
+    says = firing.teller.told[-1][1]
+    assert says.startswith(OUTCOMES[code]) and ("before that one had ended as dirty" in says) is (end is Exit.DIRTY)
 
 
 @pytest.mark.parametrize("drilled", [Exit.ABORTED, Exit.DIRTY])
