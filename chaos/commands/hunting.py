@@ -103,9 +103,7 @@ def _over_settings(spec: Topology, seed: int, journal: Path) -> Hunting:
 
     drawn = Journal(journal, plan_of("settings", spec))
 
-    def run(
-        pool: LabPool, stop: Stop, reporter: Reporter, seconds: float
-    ) -> tuple[list[dict[str, Any]], list[Exit]]:
+    def run(pool: LabPool, stop: Stop, reporter: Reporter, seconds: float) -> tuple[list[dict[str, Any]], list[Exit]]:
         return Hunt(pool, spec, drawn, seed, stop, reporter.line).run(seconds), []
 
     return run
@@ -140,9 +138,7 @@ def _over_faults(
         reporter = Console(quiet=True)
         return carry_out(RunSpec.of(experiment), out=reports, providers=PROVIDERS, reporter=reporter, lab=lab)
 
-    def run(
-        pool: LabPool, stop: Stop, reporter: Reporter, seconds: float
-    ) -> tuple[list[dict[str, Any]], list[Exit]]:
+    def run(pool: LabPool, stop: Stop, reporter: Reporter, seconds: float) -> tuple[list[dict[str, Any]], list[Exit]]:
         hunting = FaultsHunt(pool, options, offers, drawn, reports, write_definition, one, stop, reporter.line)
         return hunting.run(seconds), hunting.codes
 

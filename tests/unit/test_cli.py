@@ -503,8 +503,9 @@ def test_a_drawn_experiment_that_is_run_at_once_is_kept(
     assert (tmp_path / "r" / "nemesis-3az-standby-1.yaml").exists()
 
 
+@pytest.mark.parametrize(("signalled", "code", "runs"), [(True, Exit.ABORTED, 1), (False, Exit.PASS, 2)])
 def test_after_a_signal_no_other_experiment_begins_though_the_run_passed(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signalled: bool, code: Exit, runs: int
 ) -> None:
     """It came after the read-back, so that the run has its verdict."""
     ran: list[str] = []
@@ -521,9 +522,7 @@ def test_after_a_signal_no_other_experiment_begins_though_the_run_passed(
         )
 
     monkeypatch.setattr(running, "run", run)
-    for signalled, code, runs in ((True, Exit.ABORTED, 1), (False, Exit.PASS, 2)):
-        ran.clear()
-        assert cli("run", EXPERIMENT, EXPERIMENT, "--out", tmp_path)[0] == code and len(ran) == runs
+    assert cli("run", EXPERIMENT, EXPERIMENT, "--out", tmp_path)[0] == code and len(ran) == runs
 
 
 @pytest.mark.parametrize(

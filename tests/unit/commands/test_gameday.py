@@ -236,7 +236,6 @@ def test_resume_takes_nothing_of_a_drill_that_is_under_way(
 HELD = {"why": "dirty", "day": "2026-11-19"}
 
 
-@pytest.mark.parametrize("what", ["no folder", "a full disk"])
 @pytest.mark.parametrize(
     ("ended", "code"), [(Exit.PASS, Exit.ERROR), (Exit.ABORTED, Exit.ERROR), (Exit.DIRTY, Exit.DIRTY)]
 )
@@ -257,6 +256,7 @@ def test_a_hole_in_the_record_is_an_error_and_hides_no_dirt(
     assert raised.value.exit_code is code
 
 
+@pytest.mark.parametrize("what", ["no folder", "a full disk"])
 def test_resume_clears_nothing_without_a_record_of_why(
     tmp_path: Path, cluster: WithDocuments, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
