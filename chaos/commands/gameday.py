@@ -328,9 +328,9 @@ def gameday_run(
         code = made.go(command)
     finish(day, folder, code, on_hold=made.on_hold)
     if broken:
-        error = ChaosError(f"the record of the day has a hole: {broken[0]}")
-        error.exit_code = min(code, Exit.ERROR, key=SEVERITY.index)
-        raise error
+        hole = ChaosError(f"the record of the day has a hole: {broken[0]}")
+        hole.exit_code = min(code, Exit.ERROR, key=SEVERITY.index)
+        raise hole
     say(f"record: {folder / FILE}")
     say(f"page: {folder / 'gameday.html'}")
     raise typer.Exit(int(code))
