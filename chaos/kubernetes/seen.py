@@ -24,6 +24,8 @@ DRAINED = "opensearch-chaos/drained"
 ENFORCED = "pod-security.kubernetes.io/enforce"
 REVISION = "controller-revision-hash"
 """A label of pods of StatefulSets: of which revision each is."""
+SYNC_FAILED = "SyncFailed"
+"""The reason of a budget's condition DisruptionAllowed where Kubernetes cannot compute how many pods may go."""
 OPENSEARCH = "opensearch"
 """The container of a node, as chart and operator name it."""
 
@@ -83,8 +85,9 @@ class Budget:
     pods: tuple[str, ...]
     allowed: int
     healthy: int
-    wanted: int
-    """How many must be healthy."""
+    wanted: int | None
+    """How many must be healthy. None: not known, and then neither is ``allowed``: the status is not of the budget as it is
+    now, or Kubernetes could not compute it."""
 
 
 @dataclass(frozen=True)
@@ -280,8 +283,19 @@ def _budgets(items: Iterable[Mapping[str, Any]], pods: Iterable[Pod]) -> Iterabl
                 pods=covered,
                 allowed=int(status.get("disruptionsAllowed", 0)),
                 healthy=int(status.get("currentHealthy", 0)),
-                wanted=int(status.get("desiredHealthy", 0)),
+                wanted=int(status.get("desiredHealthy", 0)) if _is_current(item["metadata"], status) else None,
             )
+
+
+def _is_current(meta: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
+    """Whether the status of a budget is of its present spec. One that was just made has zeros, one that was changed the
+    numbers of before, and where Kubernetes cannot compute them it sets ``disruptionsAllowed`` to 0 and leaves the others
+    as they were (``failSafe`` of its disruption controller)."""
+    observed = status.get("observedGeneration")
+    if observed is None or int(observed) < int(meta.get("generation", 0)):
+        return False
+    conditions = status.get("conditions") or ()
+    return not any(each["type"] == "DisruptionAllowed" and each.get("reason") == SYNC_FAILED for each in conditions)
 
 
 def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:

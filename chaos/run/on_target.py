@@ -468,8 +468,18 @@ def _refused_machines(pods: Pods, seen: SeenPods, nodes: Sequence[str], params: 
 
 
 def _refused_evictions(seen: SeenPods, pods: set[str], at_once: int) -> list[Row]:
-    """Budgets that would refuse to let so many of these pods go."""
-    return [
+    """Budgets that would refuse to let so many of these pods go, or of which that is not known: Kubernetes refuses then."""
+    unknown = [
+        Row(
+            "budget",
+            Sign.BLOCKS,
+            f"how many of its pods {each.name} lets go is not known: Kubernetes has not computed its status",
+            compare.BUDGET_REMEDY,
+        )
+        for each in seen.budgets or ()
+        if each.wanted is None and pods & set(each.pods)
+    ]
+    return unknown + [
         Row(
             "budget",
             Sign.BLOCKS,
@@ -478,7 +488,7 @@ def _refused_evictions(seen: SeenPods, pods: set[str], at_once: int) -> list[Row
             "how: kill, or fewer nodes at once; or a budget that lets one go",
         )
         for each in seen.budgets or ()
-        if (hit := pods & set(each.pods)) and min(at_once, len(hit)) > each.allowed
+        if each.wanted is not None and (hit := pods & set(each.pods)) and min(at_once, len(hit)) > each.allowed
     ]
 
 

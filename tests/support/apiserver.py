@@ -46,6 +46,8 @@ class Server:
     pods: dict[str, dict[str, Any]] = field(default_factory=dict)
     sets: dict[str, dict[str, Any]] = field(default_factory=dict)
     budgets: dict[str, dict[str, Any]] = field(default_factory=dict)
+    computed: dict[str, Any] = field(default_factory=dict)
+    """What the status of each budget says instead."""
     machines: dict[str, dict[str, Any]] = field(default_factory=dict)
     uids: dict[str, str] = field(default_factory=dict)
     denied: set[tuple[str, str]] = field(default_factory=set)
@@ -212,7 +214,8 @@ def filled(server: Server) -> Server:
         server.sets[owner] = {"metadata": meta, "spec": {"replicas": 3, "serviceName": f"{owner}-h"}, "status": status}
         selector = {"matchLabels": {"app.kubernetes.io/component": owner}}
         spec = {"maxUnavailable": 1, "selector": selector}
-        server.budgets[f"{owner}-pdb"] = {"metadata": {"name": f"{owner}-pdb"}, "spec": spec}
+        meta = {"name": f"{owner}-pdb", "generation": 2}
+        server.budgets[f"{owner}-pdb"] = {"metadata": meta, "spec": spec}
         for at, zone in enumerate("abc"):
             name = f"node-{zone}"
             meta = {"name": name, "uid": uid(name), "labels": {ZONE_LABEL: zone}, "resourceVersion": "1"}
@@ -363,8 +366,10 @@ class _Handler(BaseHTTPRequestHandler):
                     [pod for pod in there.pods if pod.startswith(budget["metadata"]["name"].removesuffix("-pdb"))]
                 )
                 budget["status"] = {
+                    "observedGeneration": budget["metadata"].get("generation", 0),
                     "disruptionsAllowed": max(0, there.allowed(budget)),
                     "desiredHealthy": pods - budget["spec"]["maxUnavailable"],
+                    **there.computed,
                 }
             wanted = dict(each.split("=", 1) for each in query.get("labelSelector", []) if "=" in each)
             bare = [each for each in query.get("labelSelector", []) if "=" not in each]

@@ -19,6 +19,8 @@ from chaos.targets.existing.seen import ANOTHER, Seen, SeenNode
 
 LISTED = 5
 """Names that a row holds at most."""
+BUDGET_REMEDY = "wait a few seconds; where it stays so, kubectl describe poddisruptionbudget says why"
+"""For one whose status Kubernetes has not computed."""
 
 
 class Sign(StrEnum):
@@ -334,6 +336,9 @@ def _budgets(there: on_kubernetes.Seen) -> Row:
     if bare := sorted(set(there.pods) - covered):
         says = f"no PodDisruptionBudget covers {', '.join(bare[:LISTED])}: a drain may take all of them at once"
         return Row("budgets", Sign.WARNING, says, "have one for each StatefulSet: maxUnavailable: 1")
+    if unknown := [each.name for each in there.budgets if each.wanted is None]:
+        says = f"Kubernetes has not computed the status of {', '.join(unknown[:LISTED])}"
+        return Row("budgets", Sign.WARNING, says, BUDGET_REMEDY)
     told = ", ".join(f"{each.name} lets {each.allowed} of {len(each.pods)} go" for each in there.budgets)
     return Row("budgets", Sign.SAME, told)
 

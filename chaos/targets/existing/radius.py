@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 
 from chaos.definitions.existing import ExistingFile
 from chaos.kubernetes import seen as kubernetes
-from chaos.targets.existing.compare import LISTED, Row, Sign
+from chaos.targets.existing.compare import BUDGET_REMEDY, LISTED, Row, Sign
 from chaos.targets.existing.seen import Seen
 
 ACTIVE = ("STARTED", "RELOCATING")
@@ -143,13 +143,18 @@ def _budgets(hit: Collection[str], file: ExistingFile, seen: Seen) -> Row:
     if not isinstance(seen.pods, kubernetes.Seen) or seen.pods.budgets is None:
         return Row("budgets", Sign.UNKNOWN, "they are not known", "let this user read them")
     pods = {file.nodes[name].pod for name in hit if name in file.nodes}
-    wrong = []
+    wrong, unknown = [], []
     for each in seen.pods.budgets:
-        away, most = len(pods & set(each.pods)), len(each.pods) - each.wanted
-        if away > most:
+        away = len(pods & set(each.pods))
+        if each.wanted is None:
+            unknown += [each.name] if away else []
+        elif away > (most := len(each.pods) - each.wanted):
             wrong.append(f"{each.name} lets {most} of {len(each.pods)} pods go, and {away} could be away")
     if wrong:
         return Row("budgets", Sign.BLOCKS, "; ".join(wrong[:LISTED]), "hit fewer, or agree on another budget")
+    if unknown:
+        says = f"how many pods {', '.join(unknown[:LISTED])} lets go is not known: Kubernetes has not computed its status"
+        return Row("budgets", Sign.UNKNOWN, says, BUDGET_REMEDY)
     return Row("budgets", Sign.SAME, "all of them are kept" if seen.pods.budgets else "there are none")
 
 

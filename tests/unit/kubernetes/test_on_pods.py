@@ -279,6 +279,15 @@ def test_a_budget_that_would_refuse_and_data_that_would_go_are_told_before(
     assert f"pod {MANAGER} has no volume by a claim" in row
 
 
+def test_a_budget_whose_status_is_not_of_its_spec_lets_no_pod_be_evicted(
+    lab: ExistingTarget, there: Server, tmp_path: Path
+) -> None:
+    there.computed = {"observedGeneration": 1, "disruptionsAllowed": 3}
+    (row,) = refused(lab, tmp_path, ORDERLY)
+    assert row.startswith("budget: ") and f"how many of its pods {SETS[1]}-pdb lets go is not known" in row
+    assert refused(lab, tmp_path, STOP) == []
+
+
 @pytest.mark.parametrize(
     ("inject", "at_once"),
     [

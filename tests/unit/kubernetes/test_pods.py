@@ -180,6 +180,41 @@ def test_no_more_pods_are_hit_than_a_budget_lets_go(cluster: Cluster, where: Whe
     assert judged(DATA).sign is Sign.UNKNOWN
 
 
+STALE = [
+    {"observedGeneration": 1, "desiredHealthy": 0, "disruptionsAllowed": 3},
+    {"observedGeneration": None, "desiredHealthy": 0},
+    {"conditions": [{"type": "DisruptionAllowed", "status": "False", "reason": "SyncFailed"}], "desiredHealthy": 0},
+]
+
+
+@pytest.mark.parametrize("status", STALE, ids=["of the spec before", "of none yet", "not computed"])
+def test_the_status_of_a_budget_that_is_not_of_its_spec_allows_nothing(
+    cluster: Cluster, where: Where, state: Path, status: dict[str, Any]
+) -> None:
+    target = written(where, state)
+    cluster.server.budgets.pop(f"{SETS[0]}-pdb")
+    cluster.server.computed = status
+    seen = seen_of(target)
+
+    def judged(*hit: str) -> Row:
+        return next(row for row in radius.rows(hit, target.written, seen) if row.what == "budgets")
+
+    assert judged(DATA).sign is Sign.UNKNOWN and f"{SETS[1]}-pdb" in judged(DATA).says
+    assert judged(MANAGER).sign is Sign.SAME, "that budget does not cover it"
+    cluster.server.computed = {
+        "conditions": [{"type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods"}]
+    }
+    seen = seen_of(target)
+    assert judged(DATA).sign is Sign.SAME
+    cluster.server.budgets[f"{SETS[0]}-pdb"] = {
+        "metadata": {"name": f"{SETS[0]}-pdb", "generation": 2},
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app.kubernetes.io/component": SETS[0]}}},
+    }
+    cluster.server.computed = status
+    (row,) = rows(target)["budgets"]
+    assert row.sign is Sign.WARNING and "has not computed the status of" in row.says
+
+
 def test_nothing_is_taken_for_undone_in_another_kubernetes(cluster: Cluster, where: Where, state: Path) -> None:
     """As where a context of its name leads elsewhere on the machine that recovers."""
     target = written(where, state)
