@@ -106,7 +106,8 @@ def operation(
     What no move has set is somebody else's doing, and ends a run.
     ``late``: see :data:`Late`; without it no bound is known. ``fence``: see :data:`Fence`. ``last``: it forgets what
     was written down, or takes away what others are undone by, so it waits until nothing else is left. ``own``: it goes
-    by the run's name, so it can take away nothing that another run has made, nor who has the cluster by now.
+    by the run's name, or by a mark drawn for one fault, so it can take away nothing that another run has made, nor who
+    has the cluster by now.
     """
 
     def register(function: Operation) -> Operation:

@@ -71,7 +71,7 @@ def _kill(lab: Lab, node: str, uid: str, image: str, mark: str) -> None:
     there(lab).kill(node, uid, image, mark)
 
 
-@operation(RELEASE)
+@operation(RELEASE, own=True)
 def _release(lab: Lab, node: str, mark: str, image: str) -> bool:
     return there(lab).release(node, mark, image)
 
@@ -96,7 +96,7 @@ def _cordon(lab: Lab, machine: str, mark: str) -> None:
     there(lab).cordon(machine, mark)
 
 
-@operation(UNCORDON)
+@operation(UNCORDON, own=True)
 def _uncordon(lab: Lab, machine: str, mark: str) -> bool:
     return there(lab).uncordon(machine, mark)
 

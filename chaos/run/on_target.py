@@ -599,6 +599,7 @@ class OnTarget:
         if self._by(FIS):
             self._watching("fis", self._watch_fis, "what AWS FIS does cannot be seen any more").start()
         if self.lab.pods is not None:
+            self.lab.pods.may_begin = self.ledger.refuse_lost
             watch = OthersOnPods(self.lab.pods, self.experiment, self.ledger.moves)
             look = partial(watch.until, self._over, self.stop)
             self._watching("pods", look, "what others do to the pods cannot be seen any more").start()

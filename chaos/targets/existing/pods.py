@@ -150,6 +150,8 @@ class Pods:
             name: node.pod for name, node in target.written.nodes.items() if node.pod is not None
         }
         self.client = client_of(target)
+        self.may_begin: Callable[[], None] = lambda: None
+        """Raises ChaosError where the run must begin nothing more. It is asked right before each change but undos."""
         self._last: tuple[float, Seen] | None = None
         self._cordoned: set[str] = set()
         """Machines that were cordoned or uncordoned by this object."""
@@ -180,6 +182,7 @@ class Pods:
         The pod stays, with its volumes and its address. Idempotent. Raises FaultError where it is another pod by now,
         or has another image than ``image``.
         """
+        self.may_begin()
         self._set_image(node, uid, image, mark)
 
     def kill(self, node: str, uid: str, image: str, mark: str) -> None:
@@ -192,7 +195,7 @@ class Pods:
             return
         if found is not None and found.uid == uid:
             self.delete(node, uid, 0)
-        self._set_image(node, self._next(node, uid).uid, image, mark)
+        self.hold(node, self._next(node, uid).uid, image, mark)
 
     def _next(self, node: str, uid: str) -> Pod:
         """The pod that has come in the place of that of this uid. Raises LabError where none comes."""
@@ -232,6 +235,7 @@ class Pods:
 
     def _asked(self, node: str, method: str, *arguments: Any, **named: Any) -> None:
         """A request that ends the pod of a uid; it is well where that pod is gone already."""
+        self.may_begin()
         try:
             self.client.core(method, self._name(node), self.file.namespace, *arguments, changes=True, **named)
         except Refused as error:
@@ -279,6 +283,7 @@ class Pods:
                 {"op": "add", "path": MARKED, "value": mark},
                 {"op": "add", "path": "/spec/unschedulable", "value": True},
             ]
+            self.may_begin()
             self.client.core("patch_node", machine, patch, changes=True)
             return True
 

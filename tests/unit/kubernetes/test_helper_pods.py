@@ -488,6 +488,7 @@ def test_a_run_asks_whether_it_holds_the_cluster_before_it_begins_anything_besid
     run.begin(state)
     run.undone()
     assert run.lab.hosts.may_begin == run.ledger.refuse_lost
+    assert run.lab.pods is not None and run.lab.pods.may_begin == run.ledger.refuse_lost
 
 
 class Undone(Ledger):

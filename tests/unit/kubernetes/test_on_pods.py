@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import threading
 import time
@@ -22,10 +23,11 @@ from chaos.cli import app
 from chaos.commands.on_kubernetes import Where
 from chaos.definitions.existing import Existing
 from chaos.faults.fault import Fault, Grade
-from chaos.faults.ledger import Entry
-from chaos.faults.lifecycle import MAY_ARRIVE, on_its_way
-from chaos.faults.moves import Move
+from chaos.faults.ledger import Entry, Ledger
+from chaos.faults.lifecycle import MAY_ARRIVE, on_its_way, undo_entries
+from chaos.faults.moves import Move, Reversible
 from chaos.kubernetes import rights
+from chaos.kubernetes.seen import DRAINED
 from chaos.providers.kubernetes import PROVIDER, Anew, Drained, Held
 from chaos.registry import FAULTS, PROVIDERS, load_experiment, ready
 from chaos.run import on_target, pods_of_others, reaching, recovering_on
@@ -501,6 +503,90 @@ def test_a_mark_that_is_left_on_a_machine_is_said(lab: ExistingTarget, there: Se
     assert run.marks() == ["machine node-b still takes no new pods"]
     uncordon.apply(lab)
     assert run.marks() == []
+
+
+class Undone(Ledger):
+    """All of it was undone by another process since, which has forgotten the notes."""
+
+    def undone_by_others(self, lab: Any, entries: Any) -> dict[int, str]:
+        return {entry.number: "its note is gone" for entry in entries}
+
+
+@pytest.mark.parametrize("kind", ["node.stop", "node.kill", "node.drain"])
+def test_a_run_that_was_undone_by_others_takes_back_what_it_has_done_late(
+    lab: ExistingTarget, there: Server, tmp_path: Path, kind: str
+) -> None:
+    both = drain(lab, there)[1][:1] if kind == "node.drain" else moves(lab, fault(lab, kind))
+    ledger = Undone(tmp_path / "ledger")
+    (entry,) = ledger.intend("f1", [Reversible(move, inverse) for move, inverse in both])
+    entry.move.apply(lab)
+    ledger.answered([entry])
+    (failure,) = undo_entries(lab, ledger, ledger.standing())
+    assert "its note is gone" in failure and ledger.standing() == []
+    assert pod(there)[1] == IMAGE
+    assert not any(each["spec"].get("unschedulable") for each in there.machines.values())
+
+
+@pytest.mark.parametrize("kind", ["node.stop", "node.drain"])
+def test_a_run_that_was_undone_by_others_takes_back_nothing_that_others_have_made(
+    lab: ExistingTarget, there: Server, tmp_path: Path, kind: str
+) -> None:
+    """Marks are drawn for each fault, so what another run did to the same pod or machine has another one."""
+    made = [drain(lab, there)[1][:1] if kind == "node.drain" else moves(lab, fault(lab, kind)) for _ in range(2)]
+    ((theirs, _),), ((move, inverse),) = made
+    theirs.apply(lab)
+    ledger = Undone(tmp_path / "ledger")
+    ledger.answered(ledger.intend("f1", [Reversible(move, inverse)]))
+    undo_entries(lab, ledger, ledger.standing())
+    assert theirs.arguments["mark"] != move.arguments["mark"]
+    marks = {each["metadata"].get("annotations", {}).get(DRAINED) for each in there.machines.values()}
+    assert theirs.arguments["mark"] in marks | {pod(there)[1]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        ("node.stop", {}),
+        ("node.kill", {}),
+        ("node.restart", {"how": "orderly"}),
+        ("node.restart", {"how": "kill"}),
+        ("node.drain", {}),
+    ],
+)
+def test_a_run_that_holds_the_cluster_no_more_changes_nothing(
+    lab: ExistingTarget, there: Server, kind: str, given: dict[str, Any]
+) -> None:
+    assert lab.pods is not None
+    found = drain(lab, there)[1] if kind == "node.drain" else moves(lab, fault(lab, kind, **given))
+    before = json.dumps([there.pods, there.machines], sort_keys=True)
+
+    def lost() -> None:
+        raise FaultError("another run holds the cluster now")
+
+    lab.pods.may_begin = lost
+    for move, _ in found:
+        if move.operation in ("pod.hold", "pod.kill", "pod.end", "machine.cordon"):
+            with pytest.raises(FaultError, match="another run holds the cluster now"):
+                move.apply(lab)
+    assert json.dumps([there.pods, there.machines], sort_keys=True) == before
+
+
+def test_a_pod_that_was_killed_is_not_held_by_a_run_that_lost_the_cluster_meanwhile(
+    lab: ExistingTarget, there: Server
+) -> None:
+    """As where the runner is stopped between the deletion and the change of the next pod's image."""
+    assert lab.pods is not None
+    ((move, _),) = moves(lab, fault(lab, "node.kill"))
+    before = pod(there)[0]
+
+    def lost() -> None:
+        if pod(there)[0] != before:
+            raise FaultError("another run holds the cluster now")
+
+    lab.pods.may_begin = lost
+    with pytest.raises(FaultError, match="another run holds"):
+        move.apply(lab)
+    assert pod(there)[0] != before and pod(there)[1] == IMAGE
 
 
 @pytest.mark.parametrize("theirs", [True, False])
