@@ -102,6 +102,8 @@ class Seen:
     drained: Mapping[str, str] = field(default_factory=dict)
     """Machine → the mark of the fault of ours by which it takes no new pods."""
     unread: Mapping[str, str] = field(default_factory=dict)
+    selectors: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Budget → the label selector of it, of all that the namespace has, whatever pods they take."""
     enforced: str | None = None
     """The level of Pod Security that the namespace enforces; None: none that is known."""
 
@@ -138,6 +140,7 @@ def look(client: Client, namespace: str, selector: str, zone_label: str, known: 
             pods=pods,
             sets=mine,
             budgets=None if budgets is None else tuple(_budgets(budgets["items"], pods.values())),
+            selectors={} if budgets is None else _selectors(budgets["items"]),
             drained={name: each[1][DRAINED] for name, each in machines.items() if DRAINED in each[1]},
             unread=unread,
             enforced=None if space is None else (space["metadata"].get("labels") or {}).get(ENFORCED),
@@ -270,6 +273,12 @@ def _set(item: Mapping[str, Any], pods: Iterable[Pod]) -> StatefulSet:
         rolling=behind or replacing,
         revision=str(next_one or now or ""),
     )
+
+
+def _selectors(items: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Without those of budgets that have none: they take no pod."""
+    every = {printable(each["metadata"]["name"]): each["spec"].get("selector") for each in items}
+    return {name: selector for name, selector in every.items() if selector is not None}
 
 
 def _budgets(items: Iterable[Mapping[str, Any]], pods: Iterable[Pod]) -> Iterable[Budget]:

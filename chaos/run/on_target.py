@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,6 +33,7 @@ from chaos.faults.moves import Move, Reversible, apply_moves
 from chaos.faults.offers import Offers
 from chaos.kubernetes import rights
 from chaos.kubernetes.seen import Seen as SeenPods
+from chaos.kubernetes.seen import selects
 from chaos.load import drivers
 from chaos.opensearch import canaries
 from chaos.opensearch.administration import explicit_settings, reading
@@ -45,6 +47,7 @@ from chaos.run.options import ID_BYTES
 from chaos.run.pods_of_others import OthersOnPods
 from chaos.targets.existing import compare
 from chaos.targets.existing.compare import Row, Sign
+from chaos.targets.existing.helpers import all_labels_of
 from chaos.targets.existing.pods import Pods, unfit
 from chaos.targets.existing.seen import Seen, elsewhere, seen_of
 from chaos.targets.existing.target import ExistingTarget
@@ -377,6 +380,8 @@ def refused_domain(target: ExistingTarget, experiment: Experiment, offers: Offer
     return [Row("the domain", Sign.BLOCKS, says, DOMAIN_REMEDY) for says in problems]
 
 
+ANY_RUN = "run"
+"""In place of the name of a run that has none yet."""
 IN_PODS = ("network.", "node.dns_")
 """Kinds that helper pods make in the network of a pod begin so."""
 POLICY_REMEDY = "let its owners apply what opensearch-chaos kubernetes policy prints"
@@ -420,6 +425,10 @@ def refused_pods(target: ExistingTarget, experiment: Experiment, seed: int, offe
     if beside and seen.enforced not in (None, "privileged"):
         says = f"namespace {file.namespace} takes no privileged pods (Pod Security {seen.enforced}), and helpers are"
         rows.append(Row("helper pods", Sign.BLOCKS, says, "choose faults that need no helper (docs/kubernetes.md)"))
+    if beside:
+        with suppress(Lacking):  # the plan refuses it
+            hit = [target.pods.of_nodes[node] for node in hit_beside(target, experiment, seed, offers)]
+            rows += _refused_by_budgets(seen, hit)
     for each in mine:
         for nodes in _ended(each, target, experiment, seed, offers):
             for node in nodes:
@@ -489,6 +498,22 @@ def _refused_evictions(seen: SeenPods, pods: set[str], at_once: int) -> list[Row
         )
         for each in seen.budgets or ()
         if each.wanted is not None and (hit := pods & set(each.pods)) and min(at_once, len(hit)) > each.allowed
+    ]
+
+
+def _refused_by_budgets(seen: SeenPods, pods: Sequence[str]) -> list[Row]:
+    """Budgets that would take the helpers beside these pods too. Kubernetes would count them as healthy pods of OpenSearch,
+    or compute nothing where it asks for a scale, which Jobs have none of; then it refuses every eviction, of others too."""
+    every = [all_labels_of(ANY_RUN, pod) for pod in pods]
+    return [
+        Row(
+            "helper pods",
+            Sign.BLOCKS,
+            f"budget {name} would take the helper pods too, so it would let other pods go than its owners mean, or none",
+            "let its selector name OpenSearch's pods, or choose faults that need no helper",
+        )
+        for name, selector in seen.selectors.items()
+        if any(selects(selector, labels) for labels in every)
     ]
 
 

@@ -199,7 +199,7 @@ class Server:
 
     def allowed(self, budget: dict[str, Any]) -> int:
         """How many pods of a budget may go now."""
-        wanted = budget["spec"]["selector"]["matchLabels"].items()
+        wanted = budget["spec"]["selector"].get("matchLabels", {}).items()
         mine = [pod for pod in self.pods.values() if wanted <= pod["metadata"]["labels"].items()]
         well = sum(each["status"]["conditions"][0]["status"] == "True" for each in mine)
         return int(well - (len(mine) - budget["spec"]["maxUnavailable"]))

@@ -103,6 +103,18 @@ def job_name(run: str, pod: str) -> str:
     return f"opensearch-chaos-{hashlib.sha256(f'{named(run)} {pod}'.encode()).hexdigest()[:12]}"
 
 
+def labels_of(run: str, pod: str) -> dict[str, str]:
+    """The labels that we give the helper beside a pod."""
+    return {RUN: named(run), NODE: pod[:63].rstrip("-.")}
+
+
+def all_labels_of(run: str, pod: str) -> dict[str, str]:
+    """All labels of such a helper's pod, with those that Kubernetes gives to pods of Jobs (the uid is any)."""
+    keys = ("job-name", "controller-uid")
+    of_job = {f"{prefix}{key}": job_name(run, pod) for prefix in ("", "batch.kubernetes.io/") for key in keys}
+    return labels_of(run, pod) | of_job
+
+
 def job(name: str, run: str, node: str, pod: Any, image: str) -> dict[str, Any]:
     """The Job of one helper. ``pod``: the node's own, with its uid and its machine."""
     known: dict[str, str] = {"pod": pod.uid}
@@ -126,7 +138,7 @@ def job(name: str, run: str, node: str, pod: Any, image: str) -> dict[str, Any]:
         "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}},
         "volumeMounts": mounted,
     }
-    labels = {RUN: named(run), NODE: pod.name[:63].rstrip("-.")}
+    labels = labels_of(run, pod.name)
     spec = {
         "nodeName": pod.machine,
         "hostPID": True,

@@ -604,6 +604,53 @@ def test_a_policy_has_the_rights_and_a_namespace_without_privileged_pods_is_refu
     assert "create jobs.batch" in row.says
 
 
+@pytest.mark.parametrize(
+    ("selector", "taken"),
+    [
+        ({}, True),
+        ({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["dashboards"]}]}, True),
+        ({"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}, True),
+        ({"matchExpressions": [{"key": "job-name", "operator": "Exists"}]}, True),
+        ({"matchLabels": {helpers.NODE: DATA}}, True),
+        ({"matchLabels": {helpers.NODE: OTHER}}, False),
+        ({"matchLabels": {"app.kubernetes.io/name": "opensearch"}}, False),
+        (None, False),
+    ],
+)
+def test_a_budget_that_would_take_helper_pods_refuses_what_needs_them(
+    lab: ExistingTarget, there: Server, state: Path, selector: dict[str, Any] | None, taken: bool
+) -> None:
+    offers, file = PROVIDERS.on(lab.lacks), state / "x.yaml"
+
+    def rows(kind: str) -> list[str]:
+        text = (ROOT / "experiments" / "data-node-kill.yaml").read_text()
+        file.write_text(text.replace("node.kill: {target", f"{kind}: {{target").replace("node.kill", kind))
+        asked = load_experiment(file).model_copy(update={"topology": lab.topology})
+        found = on_target.refused_pods(lab, asked, 1, offers)
+        assert all(row.what == "helper pods" and row.sign is Sign.BLOCKS for row in found)
+        assert all("let its selector name OpenSearch's pods" in row.remedy for row in found)
+        return [row.says for row in found]
+
+    assert rows("node.pause") == []
+    there.budgets["all-pdb"] = {"metadata": {"name": "all-pdb"}, "spec": {"maxUnavailable": 1, "selector": selector}}
+    there.allowed = lambda budget: 1  # type: ignore[method-assign]
+    assert [says.startswith("budget all-pdb would take the helper pods too") for says in rows("node.pause")] == (
+        [True] if taken else []
+    )
+    assert rows("node.stop") == []
+
+
+def test_the_labels_of_a_helpers_pod_are_those_of_its_job(lab: ExistingTarget, there: Server) -> None:
+    assert lab.helpers is not None and lab.pods is not None
+    made = there.begin_job(helpers.job("x", RUN, DATA, lab.pods.pod(DATA), IMAGE))
+    (found,) = [each for name, each in there.pods.items() if name.startswith("x-")]
+    labels = found["metadata"]["labels"]
+    assert made["metadata"]["labels"] == helpers.labels_of(RUN, DATA)
+    assert labels | {"job-name": helpers.job_name(RUN, DATA)} == {
+        key: value for key, value in helpers.all_labels_of(RUN, DATA).items() if key in labels
+    }
+
+
 def of_run(lab: ExistingTarget, state: Path) -> OnTarget:
     """A run whose fault hits the pod of one data node, by a helper."""
     file, text = state / "x.yaml", (ROOT / "experiments" / "data-node-kill.yaml").read_text()
