@@ -154,6 +154,10 @@ class Ledger:
         """As :func:`moves`, read in the same way."""
         return moves(self._open)
 
+    def intended(self) -> list[tuple[Entry, bool]]:
+        """As :func:`intended`, read in the same way."""
+        return intended(self._open)
+
     @property
     def _open(self) -> Path:
         return Path(f"/proc/self/fd/{self._file.fileno()}")
@@ -190,7 +194,13 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 
 def standing(path: Path) -> list[Entry]:
     """What has not been undone, last first."""
+    return [entry for entry, stands in reversed(intended(path)) if stands]
+
+
+def intended(path: Path) -> list[tuple[Entry, bool]]:
+    """Every entry that was ever intended, in order, and whether it stands: it has not been undone."""
     found: dict[int, Entry] = {}
+    undone: set[int] = set()
     for row in _rows(path):
         if row["state"] == "intent":
             inverse = Move.from_json(row["inverse"]) if row["inverse"] else None
@@ -199,8 +209,8 @@ def standing(path: Path) -> list[Entry]:
         elif row["state"] == "answered" and row["entry"] in found:
             found[row["entry"]] = replace(found[row["entry"]], answered=True)
         elif row["state"] == "undone":
-            found.pop(row["entry"], None)
-    return [found[number] for number in sorted(found, reverse=True)]
+            undone.add(row["entry"])
+    return [(found[number], number not in undone) for number in sorted(found)]
 
 
 def moves(path: Path) -> list[Move]:

@@ -22,7 +22,7 @@ from chaos.faults.moves import Move, Reversible, never, operation
 from chaos.faults.offers import Aim, Means, Provider
 from chaos.kubernetes.client import ANSWER_SECONDS, CONNECT_SECONDS
 from chaos.kubernetes.seen import Pod
-from chaos.targets.existing.pods import ANOTHER_SECONDS, FRESH_SECONDS, KEEPS, Pods, mark, said, unfit
+from chaos.targets.existing.pods import ANOTHER_SECONDS, FRESH_SECONDS, KEEPS, Changed, Pods, mark, said, unfit
 from chaos.targets.existing.target import ExistingTarget
 from chaos.targets.protocol import Lab
 
@@ -78,11 +78,16 @@ def _release(lab: Lab, node: str, mark: str, image: str) -> bool:
 
 @operation(END, late=never)  # one that comes late leaves nothing to undo: its controller makes the pod anew
 def _end(lab: Lab, node: str, uid: str, how: str) -> None:
-    """``how``: orderly, by an eviction, which budgets may refuse; or kill, a deletion without grace."""
+    """``how``: orderly, by an eviction, which budgets may refuse; or kill, a deletion without grace. Raises Changed where
+    the pod is another one already: that is the doing of others, and no restart of ours."""
+    pods = there(lab)
+    found = pods.pod(node)
+    if found is None or found.uid != uid:
+        raise Changed(f"the pod of {node} was {uid} when the fault began: {said(found)}")
     if how == "orderly":
-        there(lab).evict(node, uid)
+        pods.evict(node, uid)
     else:
-        there(lab).delete(node, uid, 0)
+        pods.delete(node, uid, 0)
 
 
 @operation(READY)

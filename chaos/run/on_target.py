@@ -625,7 +625,7 @@ class OnTarget:
             self._watching("fis", self._watch_fis, "what AWS FIS does cannot be seen any more").start()
         if self.lab.pods is not None:
             self.lab.pods.may_begin = self.ledger.refuse_lost
-            watch = OthersOnPods(self.lab.pods, self.experiment, self.ledger.moves)
+            watch = OthersOnPods(self.lab.pods, self.experiment, self.ledger.intended)
             look = partial(watch.until, self._over, self.stop)
             self._watching("pods", look, "what others do to the pods cannot be seen any more").start()
         return self._keeper

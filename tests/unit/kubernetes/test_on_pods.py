@@ -6,6 +6,7 @@ import json
 import shutil
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,7 +28,7 @@ from chaos.faults.ledger import Entry, Ledger
 from chaos.faults.lifecycle import MAY_ARRIVE, on_its_way, undo_entries
 from chaos.faults.moves import Move, Reversible
 from chaos.kubernetes import rights
-from chaos.kubernetes.seen import DRAINED
+from chaos.kubernetes.seen import DRAINED, Seen
 from chaos.providers.kubernetes import PROVIDER, Anew, Drained, Held
 from chaos.registry import FAULTS, PROVIDERS, load_experiment, ready
 from chaos.run import on_target, pods_of_others, reaching, recovering_on
@@ -36,7 +37,7 @@ from chaos.run.on_target import OnTarget
 from chaos.run.pods_of_others import OthersOnPods
 from chaos.targets.existing import mapping
 from chaos.targets.existing.compare import Sign
-from chaos.targets.existing.pods import KEEPS
+from chaos.targets.existing.pods import KEEPS, Changed
 from chaos.targets.existing.seen import seen_of
 from chaos.targets.existing.target import ExistingTarget
 
@@ -181,7 +182,8 @@ def test_a_restart_ends_the_pod_and_awaits_the_one_that_comes(lab: ExistingTarge
     lab.pods._last = None  # type: ignore[union-attr]
     assert evidence.in_effect(lab).proven
     asked = [each for each in there.asked if each.startswith("DELETE") or "eviction" in each]
-    end.apply(lab)  # of the pod that was meant: the new one stays
+    with pytest.raises(Changed):
+        end.apply(lab)  # of the pod that was meant: the new one stays
     assert len(asked) == 1 and pod(there)[0] not in (before, "")
     undo.apply(lab)
 
@@ -367,12 +369,37 @@ def test_the_policy_takes_names_of_shipped_experiments_and_says_which_user_it_is
 # ---- meanwhile ---------------------------------------------------------------------------------------------------
 
 
+class Intents:
+    """The ledger of a run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ledger = Ledger(folder / "ledger")
+        self.intended = self.ledger.intended
+
+    def begin(self, operation: str, arguments: dict[str, Any]) -> Entry:
+        return self.ledger.intend("f1", [Reversible(Move(operation, arguments), Move("nothing", {}))])[0]
+
+
+def gone(server: Server) -> None:
+    server.gone(DATA)
+
+
+def evicted(server: Server) -> None:
+    conditions: list[dict[str, Any]] = server.pods[DATA]["status"]["conditions"]
+    conditions.append({"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"})
+
+
+def ended(server: Server, at: str = "2026-11-29T16:00:00Z") -> None:
+    over = {"terminated": {"reason": "Error", "exitCode": 143, "finishedAt": at}}
+    server.pods[DATA]["status"]["containerStatuses"][0]["lastState"] = over
+
+
 def test_what_the_run_hits_is_not_blamed_on_others(lab: ExistingTarget, there: Server, tmp_path: Path) -> None:
     assert lab.pods is not None
-    ours: list[Move] = []
-    watch = OthersOnPods(lab.pods, experiment(lab, tmp_path, STOP), lambda: ours)
+    ours = Intents(tmp_path)
+    watch = OthersOnPods(lab.pods, experiment(lab, tmp_path, STOP), ours.intended)
     assert watch.look() is None
-    ours.append(Move("pod.kill", {"node": DATA}))
+    ours.begin("pod.kill", {"node": DATA})
     there.gone(DATA)
     assert watch.look() is None
     there.gone(f"{SETS[1]}-2")
@@ -382,25 +409,150 @@ def test_what_the_run_hits_is_not_blamed_on_others(lab: ExistingTarget, there: S
 
 def test_other_moves_of_a_run_name_no_pods(lab: ExistingTarget, there: Server, tmp_path: Path) -> None:
     assert lab.pods is not None
-    others = [Move("notes", {"nodes": 6}), Move("load", {}), Move("zone", {"nodes": [DATA]})]
-    watch = OthersOnPods(lab.pods, experiment(lab, tmp_path, STOP), lambda: others)
+    others = [Move("notes", {"nodes": 6}), Move("load", {}), Move("hook.inject", {"nodes": [DATA]})]
+    entries = [(Entry(number, "f1", move, None), True) for number, move in enumerate(others)]
+    watch = OthersOnPods(lab.pods, experiment(lab, tmp_path, STOP), lambda: entries)
     assert watch.look() is None
     there.gone(DATA)
-    assert watch.look() is None
+    assert watch.look() is None, "what the owners' programs do to a pod is not known"
 
 
 def test_a_pod_with_a_helper_beside_it_is_watched_until_a_fault_hits_it(
     lab: ExistingTarget, there: Server, tmp_path: Path
 ) -> None:
     assert lab.pods is not None
-    ours = [Move("helpers.make", {"run": "r1", "nodes": [DATA]}), Move("helpers.end", {"run": "r1"})]
-    watch = OthersOnPods(lab.pods, experiment(lab, tmp_path, STOP), lambda: ours)
+    ours = Intents(tmp_path)
+    ours.begin("helpers.make", {"run": "r1", "nodes": [DATA]})
+    watch = OthersOnPods(lab.pods, experiment(lab, tmp_path, STOP), ours.intended)
     assert watch.look() is None
-    there.gone(DATA)
+    ended(there)
     told = watch.look()
-    assert told is not None and f"pod {DATA} was replaced" in told
-    ours.append(Move("host.begin", {"node": DATA, "intent": "node.pause"}))
+    assert told is not None and f"the container of pod {DATA} ended" in told
+    ours.begin("host.begin", {"node": DATA, "intent": "node.pause"})
     assert watch.look() is None
+
+
+@pytest.mark.parametrize(
+    ("operation", "given"),
+    [
+        ("host.begin", {"node": DATA, "intent": "node.pause"}),
+        ("host.begin", {"node": DATA, "intent": "network.drop"}),
+        ("votes.exclude", {"nodes": [DATA]}),
+        ("helpers.make", {"run": "r1", "nodes": [DATA]}),
+    ],
+)
+@pytest.mark.parametrize("change", [gone, evicted], ids=["replaced", "evicted"])
+def test_what_leaves_a_pod_in_place_explains_neither_another_pod_nor_its_eviction(
+    lab: ExistingTarget,
+    there: Server,
+    tmp_path: Path,
+    operation: str,
+    given: dict[str, Any],
+    change: Callable[[Server], None],
+) -> None:
+    assert lab.pods is not None
+    ours = Intents(tmp_path)
+    watch = OthersOnPods(lab.pods, experiment(lab, tmp_path, STOP), ours.intended)
+    assert watch.look() is None
+    ours.begin(operation, given)
+    assert watch.look() is None
+    change(there)
+    assert f"pod {DATA} " in str(watch.look())
+
+
+@pytest.mark.parametrize("change", [gone, evicted], ids=["replaced", "evicted"])
+def test_a_pod_is_watched_again_once_its_fault_is_undone_and_it_is_well(
+    lab: ExistingTarget, there: Server, tmp_path: Path, change: Callable[[Server], None]
+) -> None:
+    assert lab.pods is not None
+    ours = Intents(tmp_path)
+    watch = OthersOnPods(lab.pods, experiment(lab, tmp_path, STOP), ours.intended)
+    assert watch.look() is None
+    entry = ours.begin("pod.kill", {"node": DATA})
+    there.gone(DATA)
+    ready = there.pods[DATA]["status"]["conditions"][0]
+    ready["status"] = "False"
+    assert watch.look() is None
+    ours.ledger.note(entry, "undone")
+    assert watch.look() is None, "it comes back by our own undo"
+    there.gone(DATA)
+    there.pods[DATA]["status"]["conditions"][0]["status"] = "False"
+    assert watch.look() is None, "and is not well yet"
+    there.run(DATA)
+    assert watch.look() is None
+    change(there)
+    told = watch.look()
+    assert told is not None and f"pod {DATA} " in told and "none of our doing" in told
+
+
+def test_a_fault_that_was_begun_and_undone_between_two_looks_is_ours(
+    lab: ExistingTarget, there: Server, tmp_path: Path
+) -> None:
+    assert lab.pods is not None
+    ours = Intents(tmp_path)
+    watch = OthersOnPods(lab.pods, experiment(lab, tmp_path, STOP), ours.intended)
+    assert watch.look() is None
+    ours.ledger.note(ours.begin("pod.end", {"node": DATA}), "undone")
+    there.gone(DATA)
+    assert watch.look() is None and watch.look() is None
+    there.gone(DATA)
+    assert f"pod {DATA} was replaced" in str(watch.look())
+
+
+def test_what_begins_and_is_undone_while_the_pods_are_looked_at_is_ours(
+    lab: ExistingTarget, there: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may have been seen as they were before it."""
+    pods, ours = lab.pods, Intents(tmp_path)
+    assert pods is not None
+    watch, look = OthersOnPods(pods, experiment(lab, tmp_path, STOP), ours.intended), pods.look
+    assert watch.look() is None
+
+    def looked() -> Seen:
+        seen = look()
+        ours.ledger.note(ours.begin("pod.end", {"node": DATA}), "undone")
+        there.gone(DATA)
+        return seen
+
+    monkeypatch.setattr(pods, "look", looked)
+    assert watch.look() is None
+    monkeypatch.setattr(pods, "look", look)
+    assert watch.look() is None
+
+
+def test_a_container_that_ends_after_a_fault_is_ours_until_its_pod_was_well_for_a_while(
+    lab: ExistingTarget, there: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a probe has failed while its process was paused."""
+    assert lab.pods is not None
+    now = 100.0
+    monkeypatch.setattr(pods_of_others, "time", SimpleNamespace(monotonic=lambda: now))
+    ours = Intents(tmp_path)
+    watch = OthersOnPods(lab.pods, experiment(lab, tmp_path, STOP), ours.intended)
+    assert watch.look() is None
+    entry = ours.begin("host.begin", {"node": DATA, "intent": "node.pause"})
+    assert watch.look() is None
+    ours.ledger.note(entry, "undone")
+    assert watch.look() is None
+    now += pods_of_others.SETTLED_SECONDS - 1
+    ended(there)
+    assert watch.look() is None
+    now += 1
+    assert watch.look() is None and watch.look() is None
+    ended(there, "2026-11-29T16:09:00Z")
+    assert f"the container of pod {DATA} ended (Error, 2026-11-29T16:09:00Z)" in str(watch.look())
+
+
+@pytest.mark.parametrize("how", ["kill", "orderly"])
+def test_a_pod_that_others_replaced_before_its_turn_is_no_restart_of_ours(
+    lab: ExistingTarget, there: Server, how: str
+) -> None:
+    (end, _), *_ = moves(lab, fault(lab, "node.restart", how=how))
+    there.gone(DATA)
+    theirs = pod(there)[0]
+    with pytest.raises(Changed, match=f"when the fault began: {theirs}"):
+        end.apply(lab)
+    assert pod(there)[0] == theirs
 
 
 def test_an_api_server_that_does_not_answer_is_asked_no_more_often_than_one_that_does(

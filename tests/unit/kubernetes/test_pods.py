@@ -17,6 +17,7 @@ from podcluster import Cluster, written
 from chaos.base.errors import FaultError, InvalidInput, LabError, Unanswered
 from chaos.commands.on_kubernetes import Where, drafted
 from chaos.definitions.existing import Existing
+from chaos.faults.ledger import Entry
 from chaos.faults.moves import Move
 from chaos.kubernetes.client import UNKNOWN, Refused
 from chaos.kubernetes.seen import DRAINED, Seen
@@ -432,7 +433,7 @@ def test_all_pods_of_a_machine_that_is_cut_off_are_ours(there: Server, found: Po
     asked = load_experiment(ROOT / "experiments" / "data-node-kill.yaml")
     for intent, ends in (("node.isolation", False), ("node.pause", True)):
         move = Move("host.begin", {"node": nodes[MANAGER], "intent": intent})
-        watch = OthersOnPods(found, asked, lambda move=move: [move])
+        watch = OthersOnPods(found, asked, lambda move=move: [(Entry(0, "f1", move, None), True)])
         assert watch.look() is None
         evicted(there)
         assert (watch.look() is not None) is ends
