@@ -86,8 +86,8 @@ class Budget:
     allowed: int
     healthy: int
     wanted: int | None
-    """How many must be healthy. None: not known, and then neither is ``allowed``: the status is not of the budget as it is
-    now, or Kubernetes could not compute it."""
+    """How many must be healthy. None: not known, and then neither is ``allowed``: the status is not of the budget's
+    present spec, or Kubernetes could not compute it."""
 
 
 @dataclass(frozen=True)
@@ -297,9 +297,11 @@ def _budgets(items: Iterable[Mapping[str, Any]], pods: Iterable[Pod]) -> Iterabl
 
 
 def _is_current(meta: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
-    """Whether the status of a budget is of its present spec. One that was just made has zeros, one that was changed the
-    numbers of before, and where Kubernetes cannot compute them it sets ``disruptionsAllowed`` to 0 and leaves the others
-    as they were (``failSafe`` of its disruption controller)."""
+    """Whether the status of a budget is of its present spec, and was computed.
+
+    One that was just made has zeros, and one that was changed has the numbers of before. Where Kubernetes cannot compute
+    them it sets ``disruptionsAllowed`` to 0 and leaves the others as they were (``failSafe``, disruption controller).
+    """
     observed = status.get("observedGeneration")
     if observed is None or int(observed) < int(meta.get("generation", 0)):
         return False

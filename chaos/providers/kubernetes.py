@@ -78,8 +78,10 @@ def _release(lab: Lab, node: str, mark: str, image: str) -> bool:
 
 @operation(END, late=never)  # one that comes late leaves nothing to undo: its controller makes the pod anew
 def _end(lab: Lab, node: str, uid: str, how: str) -> None:
-    """``how``: orderly, by an eviction, which budgets may refuse; or kill, a deletion without grace. Raises Changed where
-    the pod is another one already: that is the doing of others, and no restart of ours."""
+    """``how``: orderly, by an eviction, which budgets may refuse; or kill, a deletion without grace.
+
+    Raises Changed where the pod is another one already: that is the doing of others, and no restart of ours.
+    """
     pods = there(lab)
     found = pods.pod(node)
     if found is None or found.uid != uid:

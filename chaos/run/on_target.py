@@ -477,7 +477,7 @@ def _refused_machines(pods: Pods, seen: SeenPods, nodes: Sequence[str], params: 
 
 
 def _refused_evictions(seen: SeenPods, pods: set[str], at_once: int) -> list[Row]:
-    """Budgets that would refuse to let so many of these pods go, or of which that is not known: Kubernetes refuses then."""
+    """Budgets that would refuse to let so many of these pods go, or of which it is not known: Kubernetes refuses too."""
     unknown = [
         Row(
             "budget",
@@ -502,14 +502,17 @@ def _refused_evictions(seen: SeenPods, pods: set[str], at_once: int) -> list[Row
 
 
 def _refused_by_budgets(seen: SeenPods, pods: Sequence[str]) -> list[Row]:
-    """Budgets that would take the helpers beside these pods too. Kubernetes would count them as healthy pods of OpenSearch,
-    or compute nothing where it asks for a scale, which Jobs have none of; then it refuses every eviction, of others too."""
+    """Budgets that would take the helpers beside these pods too.
+
+    Kubernetes would count them as healthy pods of OpenSearch. Or, where it needs the scale of each pod's controller, it
+    would compute nothing, because Jobs have none, and refuse every eviction.
+    """
     every = [all_labels_of(ANY_RUN, pod) for pod in pods]
     return [
         Row(
             "helper pods",
             Sign.BLOCKS,
-            f"budget {name} would take the helper pods too, so it would let other pods go than its owners mean, or none",
+            f"budget {name} would take the helper pods too, and let more pods go than its owners mean, or none at all",
             "let its selector name OpenSearch's pods, or choose faults that need no helper",
         )
         for name, selector in seen.selectors.items()

@@ -54,7 +54,7 @@ class OthersOnPods:
         self._ours: set[str] = set()
         """Pods of which all that happens is ours."""
         self._ends: dict[str, float | None] = {}
-        """Pod of which the end of its container is ours → since when it is well again (monotonic, s); None: it is not."""
+        """Pod of which the end of its container is ours → since when it is well again (monotonic, s); None: not yet."""
 
     def until(self, over: threading.Event, stop: Callable[[str], None]) -> None:
         """Look every few seconds until it is over; ``stop`` is told in words what somebody else does."""
@@ -134,8 +134,10 @@ def named(move: Move) -> list[str]:
 def by_others(
     before: Seen, now: Seen, ours: Collection[str], ends: Collection[str] = (), *, rollouts: bool
 ) -> str | None:
-    """What was done to pods that are not ``ours``, in words; None: nothing. ``ends``: pods of which the end of a container
-    is ours. ``rollouts``: of any pods count too."""
+    """What was done to pods that are not ``ours``, in words; None: nothing.
+
+    ``ends``: pods of which the end of a container is ours. ``rollouts``: those of any pods count too.
+    """
     for name, each in before.sets.items():
         after = now.sets.get(name)
         if after is None:

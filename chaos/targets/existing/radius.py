@@ -153,7 +153,7 @@ def _budgets(hit: Collection[str], file: ExistingFile, seen: Seen) -> Row:
     if wrong:
         return Row("budgets", Sign.BLOCKS, "; ".join(wrong[:LISTED]), "hit fewer, or agree on another budget")
     if unknown:
-        says = f"how many pods {', '.join(unknown[:LISTED])} lets go is not known: Kubernetes has not computed its status"
+        says = f"how many pods {', '.join(unknown[:LISTED])} lets go is not known: its status has not been computed"
         return Row("budgets", Sign.UNKNOWN, says, BUDGET_REMEDY)
     return Row("budgets", Sign.SAME, "all of them are kept" if seen.pods.budgets else "there are none")
 
