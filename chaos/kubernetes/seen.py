@@ -299,8 +299,8 @@ def _budgets(items: Iterable[Mapping[str, Any]], pods: Iterable[Pod]) -> Iterabl
 def _is_current(meta: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
     """Whether the status of a budget is of its present spec, and was computed.
 
-    One that was just made has zeros, and one that was changed has the numbers of before. Where Kubernetes cannot compute
-    them it sets ``disruptionsAllowed`` to 0 and leaves the others as they were (``failSafe``, disruption controller).
+    One that was just made has zeros, and one that was changed has the numbers of before. Where Kubernetes fails to
+    compute them it sets ``disruptionsAllowed`` to 0 and leaves the others (``failSafe`` of its disruption controller).
     """
     observed = status.get("observedGeneration")
     if observed is None or int(observed) < int(meta.get("generation", 0)):

@@ -477,7 +477,7 @@ def _refused_machines(pods: Pods, seen: SeenPods, nodes: Sequence[str], params: 
 
 
 def _refused_evictions(seen: SeenPods, pods: set[str], at_once: int) -> list[Row]:
-    """Budgets that would refuse to let so many of these pods go, or of which it is not known: Kubernetes refuses too."""
+    """Budgets that would refuse to let so many of these pods go, or of which that is not known: they refuse too."""
     unknown = [
         Row(
             "budget",

@@ -20,6 +20,7 @@ from chaos.base.errors import ChaosError
 from chaos.base.logs import LOG
 from chaos.definitions import Experiment
 from chaos.definitions.selectors import candidates
+from chaos.faults.kinds.disk import DiskFull
 from chaos.faults.kinds.node import NodeIsolation
 from chaos.faults.ledger import Entry
 from chaos.faults.moves import Move
@@ -33,7 +34,8 @@ SETTLED_SECONDS = 30.0
 whose probes failed meanwhile may end it a little later."""
 VOTES = "votes.exclude"
 LEAVES = "host."
-"""Moves whose names begin so leave the pod where it is: what they do may end its container, and no more."""
+"""Moves whose names begin so leave the pod where it is: what they do may end its container, and no more. But a kubelet
+evicts pods when a disk of its machine is full, which the pod's volume may be part of."""
 
 
 class OthersOnPods:
@@ -93,7 +95,7 @@ class OthersOnPods:
         cuts = [move for move in moves if move.arguments.get("intent") == NodeIsolation.kind]
         cut = self._of({node for move in cuts for node in named(move)})  # one pod of each machine
         machines = {pod.machine for name, pod in self._before.pods.items() if name in cut} - {None}
-        ours = self._of({node for move in moves if not move.operation.startswith(LEAVES) for node in named(move)})
+        ours = self._of({node for move in moves if not _leaves(move) for node in named(move)})
         ours |= cut | {name for name, pod in self._before.pods.items() if pod.machine in machines}
         return ours, self._of({node for move in moves for node in named(move)}) | ours
 
@@ -129,6 +131,10 @@ def named(move: Move) -> list[str]:
         return []
     node, nodes = move.arguments.get("node"), move.arguments.get("nodes")
     return [*([str(node)] if node is not None else []), *(nodes if isinstance(nodes, list | tuple) else ())]
+
+
+def _leaves(move: Move) -> bool:
+    return move.operation.startswith(LEAVES) and move.arguments.get("intent") != DiskFull.kind
 
 
 def by_others(

@@ -460,6 +460,18 @@ def test_what_leaves_a_pod_in_place_explains_neither_another_pod_nor_its_evictio
     assert f"pod {DATA} " in str(watch.look())
 
 
+def test_a_kubelet_that_evicts_a_pod_whose_disk_we_fill_is_our_doing(
+    lab: ExistingTarget, there: Server, tmp_path: Path
+) -> None:
+    assert lab.pods is not None
+    ours = Intents(tmp_path)
+    watch = OthersOnPods(lab.pods, experiment(lab, tmp_path, STOP), ours.intended)
+    assert watch.look() is None
+    ours.begin("host.begin", {"node": DATA, "intent": "disk.full"})
+    evicted(there)
+    assert watch.look() is None
+
+
 @pytest.mark.parametrize("change", [gone, evicted], ids=["replaced", "evicted"])
 def test_a_pod_is_watched_again_once_its_fault_is_undone_and_it_is_well(
     lab: ExistingTarget, there: Server, tmp_path: Path, change: Callable[[Server], None]
