@@ -205,6 +205,7 @@ def intended(path: Path) -> list[tuple[Entry, bool]]:
         if row["state"] == "intent":
             inverse = Move.from_json(row["inverse"]) if row["inverse"] else None
             answered, at = row.get("answered", True), float(row.get("wall", 0.0))
+            undone.discard(row["entry"])
             found[row["entry"]] = Entry(row["entry"], row["fault"], Move.from_json(row["move"]), inverse, answered, at)
         elif row["state"] == "answered" and row["entry"] in found:
             found[row["entry"]] = replace(found[row["entry"]], answered=True)
