@@ -41,9 +41,7 @@ evicts pods when a disk of its machine is full, which the pod's volume may be pa
 class OthersOnPods:
     """``intents``: the entries of the run until now, and whether each stands (``Ledger.intended``)."""
 
-    def __init__(
-        self, pods: Pods, experiment: Experiment, intents: Callable[[], Sequence[tuple[Entry, bool]]]
-    ) -> None:
+    def __init__(self, pods: Pods, experiment: Experiment, intents: Callable[[], Sequence[tuple[Entry, bool]]]) -> None:
         self._pods, self._intents = pods, intents
         waits = [each.during.restarts for each in experiment.phases if each.during is not None and each.during.restarts]
         nodes = experiment.topology.nodes
