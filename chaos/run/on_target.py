@@ -426,7 +426,7 @@ def refused_pods(target: ExistingTarget, experiment: Experiment, seed: int, offe
         says = f"namespace {file.namespace} takes no privileged pods (Pod Security {seen.enforced}), and helpers are"
         rows.append(Row("helper pods", Sign.BLOCKS, says, "choose faults that need no helper (docs/kubernetes.md)"))
     if beside:
-        with suppress(Lacking):  # the plan refuses it
+        with suppress(Lacking, InvalidInput):  # the plan refuses it
             hit = [target.pods.of_nodes[node] for node in hit_beside(target, experiment, seed, offers)]
             rows += _refused_by_budgets(seen, hit)
     for each in mine:
